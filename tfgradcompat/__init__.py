@@ -1,0 +1,28 @@
+"""The gradients of a Keras model's training loss, one call on every TensorFlow. Importing this imports no TensorFlow."""
+from .api import feed_dict, get_gradients, gradient_function, value_and_gradients
+from .errors import (
+    AdapterWarning,
+    InvalidParamsError,
+    NotCompiledError,
+    TfGradCompatError,
+    UnsupportedModelError,
+    UnsupportedVersionError,
+)
+from .registry import AdapterSpec, register
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdapterSpec",
+    "AdapterWarning",
+    "InvalidParamsError",
+    "NotCompiledError",
+    "TfGradCompatError",
+    "UnsupportedModelError",
+    "UnsupportedVersionError",
+    "feed_dict",
+    "get_gradients",
+    "gradient_function",
+    "register",
+    "value_and_gradients",
+]

@@ -1,0 +1,111 @@
+"""What every adapter answers. The facade knows only this.
+
+An adapter serves all models of one ``Environment`` and keeps nothing of a model but what its weak cache holds.
+"""
+from collections import namedtuple
+
+import numpy as np
+
+from ..errors import NotCompiledError, UnsupportedModelError
+from ..weakcache import WeakCache
+
+Batch = namedtuple("Batch", "x y sample_weight class_weight")
+Batch.__doc__ = "One batch as the caller gave it; each field is whatever train_on_batch of the model's Keras takes."
+
+Request = namedtuple("Request", "learning_phase clip evaluate")
+Request.__doc__ = """How a gradient is wanted: ``learning_phase`` 0 or 1, ``clip`` and ``evaluate`` booleans."""
+
+
+class Adapter(object):
+    """One era of Keras behind one small protocol.
+
+    Subclasses implement the methods that raise ``NotImplementedError``.
+    """
+
+    def __init__(self, environment):
+        self.environment = environment
+        self.cache = WeakCache()
+
+    # -- what the model is -------------------------------------------------------------------------------------------
+
+    def require_compiled(self, model):
+        """Raise ``NotCompiledError`` if the model has no training loss."""
+        if getattr(model, "optimizer", None) is None:
+            raise NotCompiledError(
+                "%s has not been compiled, so it has no training loss; call model.compile(optimizer, loss) first" % label(model)
+            )
+
+    def build(self, model, batch):
+        """Create the weights of a model that waits for its first batch; leaves a built one alone."""
+        raise NotImplementedError
+
+    def trainable_weights(self, model):
+        return list(model.trainable_weights)
+
+    def weights(self, model):
+        """All weights of the model, trainable or not, each once."""
+        return list(model.weights)
+
+    def weight_name(self, weight):
+        return getattr(weight, "path", None) or weight.name
+
+    def is_tensor(self, value):
+        """Whether ``value`` is a symbolic tensor of this flavour: a layer output or a model input."""
+        raise NotImplementedError
+
+    # -- the main job ------------------------------------------------------------------------------------------------
+
+    def gradients(self, model, params, batch, request):
+        """Return (loss, gradients): a scalar and one gradient, or ``None`` where unconnected, for each of ``params``.
+
+        Arguments:
+            params: flat list of the model's weights, without duplicates.
+            batch: a ``Batch``.
+            request: a ``Request``. With ``evaluate`` the results are host values that ``to_numpy`` takes, without it the
+                backend's tensors.
+        """
+        raise NotImplementedError
+
+    def to_numpy(self, value):
+        """A dense NumPy array of one loss or gradient; ``IndexedSlices`` become dense."""
+        if hasattr(value, "indices") and hasattr(value, "values"):
+            return densify(value)
+        return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+
+    def zeros_like(self, weight, evaluate):
+        """Zeros of a weight's shape and dtype, for ``unconnected_gradients="zero"``."""
+        raise NotImplementedError
+
+    def feed_dict(self, model, batch, learning_phase):
+        """What ``session.run`` must be fed to evaluate symbolic gradients; graph mode only."""
+        raise UnsupportedModelError(
+            "%s runs eagerly, there is no session to feed; call get_gradients with evaluate=False and use its tensors" % label(model)
+        )
+
+    def describe(self, model):
+        """Facts worth printing, name -> text, beyond what the environment says."""
+        return {}
+
+
+def densify(slices):
+    """The dense array of an ``IndexedSlices`` or session ``IndexedSlicesValue``: rows that occur twice are added up."""
+    indices, values, shape = (
+        part.numpy() if hasattr(part, "numpy") else np.asarray(part) for part in (slices.indices, slices.values, slices.dense_shape)
+    )
+    dense = np.zeros(tuple(int(size) for size in shape), values.dtype)
+    np.add.at(dense, indices, values)
+    return dense
+
+
+def label(model):
+    """How messages call a model."""
+    return "the model %r" % getattr(model, "name", type(model).__name__)
+
+
+def unique(items):
+    """The items by identity, each once, in order of first appearance."""
+    seen = {}
+    for item in items:
+        seen.setdefault(id(item), item)
+    # Insertion order: an implementation fact of CPython 3.6, a promise from 3.7 on.
+    return list(seen.values())

@@ -1,0 +1,135 @@
+"""Which adapter serves a model: the table, what third parties registered, and what was found."""
+import importlib
+import threading
+import warnings
+
+from ..errors import AdapterWarning, UnsupportedVersionError
+from ..weakcache import WeakCache
+from . import environment as environments
+from .environment import Environment
+from .table import ADAPTERS, AdapterSpec
+
+__all__ = ["AdapterSpec", "Environment", "adapter_for", "register"]
+
+ENTRY_POINT_GROUP = "tfgradcompat.adapters"
+
+_lock = threading.RLock()
+_registered = []  # third parties' specs, newest first
+_entry_points_loaded = False
+_adapters = {}  # (spec, environment) -> adapter instance
+_by_model = WeakCache()
+_warned = set()
+
+
+def register(adapter_spec):
+    """Add a third party's adapter; it goes before the built-in ones, and before those registered earlier.
+
+    Arguments:
+        adapter_spec: an ``AdapterSpec``.
+
+    Returns the spec. The entry-point group ``tfgradcompat.adapters`` does the same for installed packages: each entry
+    point names an ``AdapterSpec`` or a function that returns one.
+    """
+    if not isinstance(adapter_spec, AdapterSpec):
+        raise TypeError("expected an AdapterSpec, got %r" % (adapter_spec,))
+    with _lock:
+        _registered.insert(0, adapter_spec)
+        _by_model.clear()
+    return adapter_spec
+
+
+def adapter_for(model):
+    """The adapter that serves ``model``; it is looked up once per model."""
+    adapter = _by_model.get(model)
+    if adapter is None:
+        adapter = adapter_in(environments.inspect(model))
+        _by_model.set(model, adapter)
+    return adapter
+
+
+def adapter_in(environment):
+    """The adapter that serves an ``Environment``."""
+    spec = _find(environment)
+    key = (spec, environment)
+    with _lock:
+        if key not in _adapters:
+            _adapters[key] = _load(spec)(environment)
+        return _adapters[key]
+
+
+def _find(environment):
+    candidates = _specs()
+    for spec in candidates:
+        if spec.matches(environment):
+            return spec
+    # The last row of a flavour and mode is the newest.
+    for spec in reversed(ADAPTERS):
+        if spec.serves(environment) and spec.newest_tested(environment):
+            with _lock:
+                if environment not in _warned:
+                    _warned.add(environment)
+                    warnings.warn(
+                        "%s is newer than what this tfgradcompat was tested with (TensorFlow %s, Keras %s); the newest adapter "
+                        "serves it. Check with `python -m tfgradcompat doctor`, and look for a newer tfgradcompat."
+                        % (environment, spec.tensorflow, spec.keras or "as TensorFlow"),
+                        AdapterWarning,
+                        stacklevel=2,
+                    )
+            return spec
+    raise UnsupportedVersionError(
+        "found %s; supported are %s. Install one of these, or register an adapter of your own."
+        % (environment, "; ".join(_describe_spec(spec) for spec in candidates))
+    )
+
+
+def _describe_spec(spec):
+    keras = " with %s %s" % (spec.flavour, spec.keras) if spec.keras else ""
+    return "%s in %s mode on TensorFlow %s%s" % (spec.flavour, spec.mode, spec.tensorflow or "(any)", keras)
+
+
+def _specs():
+    _load_entry_points()
+    with _lock:
+        return tuple(_registered) + ADAPTERS
+
+
+def _load(spec):
+    if not isinstance(spec.adapter, str):
+        return spec.adapter
+    module, _, name = spec.adapter.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _load_entry_points():
+    global _entry_points_loaded
+    with _lock:
+        if _entry_points_loaded:
+            return
+        _entry_points_loaded = True
+        for entry_point in _entry_points():
+            try:
+                found = entry_point.load()
+                register(found() if callable(found) else found)
+            except Exception as error:  # another package's fault must not take the built-in adapters down
+                warnings.warn(
+                    "the entry point %r of group %r failed and was left out: %s: %s"
+                    % (entry_point.name, ENTRY_POINT_GROUP, type(error).__name__, error),
+                    AdapterWarning,
+                    stacklevel=2,
+                )
+
+
+def _entry_points():
+    try:
+        from importlib.metadata import entry_points
+    except ImportError:  # Python 3.6, 3.7
+        try:
+            from importlib_metadata import entry_points
+        except ImportError:
+            import pkg_resources  # comes with setuptools, which every TensorFlow of these Pythons brings
+
+            return list(pkg_resources.iter_entry_points(ENTRY_POINT_GROUP))
+    found = entry_points()
+    if hasattr(found, "select"):  # Python 3.10+
+        return list(found.select(group=ENTRY_POINT_GROUP))
+    return list(found.get(ENTRY_POINT_GROUP, ()))
