@@ -1,0 +1,15 @@
+"""Every test starts from fixed seeds and without the models of the one before."""
+import pytest
+
+import support
+
+
+def pytest_report_header(config):
+    return "%s %s in %s mode on TensorFlow %s" % (support.FLAVOUR, support.KERAS, support.MODE, support.TF)
+
+
+@pytest.fixture(autouse=True)
+def fresh_framework():
+    support.clear()
+    support.seed()
+    yield
