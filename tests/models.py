@@ -17,9 +17,14 @@ def data(*shape, **options):
     return np.random.RandomState(options.get("seed", 7)).uniform(-1, 1, shape).astype(keras.backend.floatx())
 
 
+def _input(**options):
+    # Old releases take the default dtype from the time of their import.
+    return layers.Input(dtype=keras.backend.floatx(), **options)
+
+
 def dense(optimizer=None, loss="mse", activation="tanh", **kwargs):
     """Functional: 3 inputs, 4 hidden units, 2 outputs."""
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     hidden = layers.Dense(4, activation=activation, name="hidden")(inputs)
     model = set_weights(Model(inputs, layers.Dense(2, name="out")(hidden)))
     return compile(model, loss, optimizer, **kwargs), {"x": data(ROWS, 3), "y": data(ROWS, 2, seed=8)}
@@ -27,13 +32,13 @@ def dense(optimizer=None, loss="mse", activation="tanh", **kwargs):
 
 def linear(optimizer=None, loss="mse", regularizer=None, **kwargs):
     """One linear layer: the gradient has a closed form."""
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     model = set_weights(Model(inputs, layers.Dense(2, kernel_regularizer=regularizer, name="out")(inputs)))
     return compile(model, loss, optimizer, **kwargs), {"x": data(ROWS, 3), "y": data(ROWS, 2, seed=8)}
 
 
 def sequential(optimizer=None, **kwargs):
-    model = keras.models.Sequential([layers.Dense(3, activation="tanh", input_shape=(3,)), layers.Dense(2)])
+    model = keras.models.Sequential([layers.Dense(3, activation="tanh", input_shape=(3,), dtype=keras.backend.floatx()), layers.Dense(2)])
     return compile(set_weights(model), "mse", optimizer, **kwargs), {"x": data(ROWS, 3), "y": data(ROWS, 2, seed=8)}
 
 
@@ -80,7 +85,7 @@ def _subclass():
 
 def batch_norm(optimizer=None, rate=0.5, **kwargs):
     """BatchNormalization with statistics far from the batch's, and Dropout unless ``rate`` is None."""
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     hidden = layers.Dense(4, name="hidden")(inputs)
     hidden = layers.BatchNormalization(name="norm")(hidden)
     if rate is not None:
@@ -92,7 +97,7 @@ def batch_norm(optimizer=None, rate=0.5, **kwargs):
 
 def dropout(optimizer=None, **kwargs):
     """Dropout on 16 inputs that are all 1, then a linear unit: the gradient tells which were dropped."""
-    inputs = layers.Input(shape=(16,))
+    inputs = _input(shape=(16,))
     hidden = layers.Dropout(0.5)(inputs)
     model = set_weights(Model(inputs, layers.Dense(1, name="out")(hidden)))
     return compile(model, "mse", optimizer, **kwargs), {"x": np.ones((1, 16), "float32"), "y": np.full((1, 1), 9.0, "float32")}
@@ -100,7 +105,7 @@ def dropout(optimizer=None, **kwargs):
 
 def lstm(optimizer=None, temporal=False, **kwargs):
     """Masked sequences of 3, 2, 3 and 1 steps out of 3, one output per step."""
-    inputs = layers.Input(shape=(3, 2))
+    inputs = _input(shape=(3, 2))
     hidden = layers.Masking(0.0)(inputs)
     hidden = layers.LSTM(2, return_sequences=True)(hidden)
     model = set_weights(Model(inputs, layers.TimeDistributed(layers.Dense(1))(hidden)))
@@ -112,7 +117,7 @@ def lstm(optimizer=None, temporal=False, **kwargs):
 def stateful(optimizer=None, rate=None, **kwargs):
     """A stateful LSTM, whose states move with every run."""
     shape = (ROWS, 3, 2)
-    inputs = layers.Input(batch_shape=shape)
+    inputs = _input(batch_shape=shape)
     hidden = layers.LSTM(2, stateful=True, name="rnn")(inputs)
     if rate is not None:
         hidden = layers.Dropout(rate)(hidden)
@@ -122,7 +127,7 @@ def stateful(optimizer=None, rate=None, **kwargs):
 
 def steps(optimizer=None, temporal=True, **kwargs):
     """One output per time step, without a mask: takes temporal sample weights."""
-    inputs = layers.Input(shape=(3, 2))
+    inputs = _input(shape=(3, 2))
     model = set_weights(Model(inputs, layers.TimeDistributed(layers.Dense(1))(inputs)))
     batch = {"x": data(ROWS, 3, 2), "y": data(ROWS, 3, 1, seed=8), "sample_weight": data(ROWS, 3, seed=9) + 1.5}
     return compile(model, "mse", optimizer, temporal=temporal, **kwargs), batch
@@ -139,7 +144,7 @@ def embedding(optimizer=None, **kwargs):
 
 def two_by_two(optimizer=None, loss="mse", shape="list", **kwargs):
     """Two inputs, two outputs; the batch in lists, or in dicts by name."""
-    first, second = layers.Input(shape=(2,), name="first"), layers.Input(shape=(3,), name="second")
+    first, second = _input(shape=(2,), name="first"), _input(shape=(3,), name="second")
     joined = layers.Dense(3, activation="tanh", name="hidden")(_concatenate([first, second]))
     outputs = [layers.Dense(1, name="p")(joined), layers.Dense(2, name="q")(joined)]
     model = set_weights(Model([first, second], outputs))
@@ -164,7 +169,7 @@ def regularized(optimizer=None, activity=True, **kwargs):
     if activity:
         support.requires(*ACTIVITY)
     regularizers = keras.regularizers
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     hidden = layers.Dense(
         4,
         activation="tanh",
@@ -203,7 +208,7 @@ ADD_LOSS = (not support.TRAIN_OPTIMIZERS, "eager mode refuses add_loss")
 def add_loss(optimizer=None, **kwargs):
     """A layer that adds a loss of its own to the data's."""
     support.requires(*ADD_LOSS)
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     hidden = _adding_layer()()(layers.Dense(2, activation="tanh")(inputs))
     model = set_weights(Model(inputs, layers.Dense(2)(hidden)))
     return compile(model, "mse", optimizer, **kwargs), {"x": data(ROWS, 3), "y": data(ROWS, 2, seed=8)}
@@ -213,7 +218,7 @@ def model_add_loss(optimizer=None, **kwargs):
     """A functional model with a loss of its own tensors."""
     support.requires(*ADD_LOSS)
     support.requires(not KERAS3, "Keras 3 takes no symbolic loss of a functional model")
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     hidden = layers.Dense(2, activation="tanh")(inputs)
     model = set_weights(Model(inputs, layers.Dense(2)(hidden)))
     model.add_loss(0.1 * tf.reduce_sum(tf.square(hidden)))
@@ -223,14 +228,14 @@ def model_add_loss(optimizer=None, **kwargs):
 def no_targets(optimizer=None, **kwargs):
     """All the loss comes from a layer; there is nothing to compare with."""
     support.requires(*ADD_LOSS)
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     model = set_weights(Model(inputs, _adding_layer()()(layers.Dense(2, activation="tanh")(inputs))))
     return compile(model, None, optimizer, **kwargs), {"x": data(ROWS, 3)}
 
 
 def shared(optimizer=None, **kwargs):
     """One layer used twice."""
-    first, second = layers.Input(shape=(3,)), layers.Input(shape=(3,))
+    first, second = _input(shape=(3,)), _input(shape=(3,))
     layer = layers.Dense(2, activation="tanh", name="shared")
     model = set_weights(Model([first, second], layers.Dense(1)(_concatenate([layer(first), layer(second)]))))
     return compile(model, "mse", optimizer, **kwargs), {"x": [data(ROWS, 3), data(ROWS, 3, seed=6)], "y": data(ROWS, 1, seed=8)}
@@ -238,15 +243,15 @@ def shared(optimizer=None, **kwargs):
 
 def nested(optimizer=None, **kwargs):
     """A model within a model, with a regulariser inside."""
-    within = layers.Input(shape=(3,))
+    within = _input(shape=(3,))
     inner = Model(within, layers.Dense(2, activation="tanh", kernel_regularizer=keras.regularizers.l2(0.3))(within), name="inner")
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     model = set_weights(Model(inputs, layers.Dense(1)(inner(inputs))))
     return compile(model, "mse", optimizer, **kwargs), {"x": data(ROWS, 3), "y": data(ROWS, 1, seed=8)}
 
 
 def conv(optimizer=None, **kwargs):
-    inputs = layers.Input(shape=(4, 4, 1))
+    inputs = _input(shape=(4, 4, 1))
     hidden = layers.Flatten()(layers.MaxPooling2D()(layers.Conv2D(2, 3, padding="same", activation="relu")(inputs)))
     model = set_weights(Model(inputs, layers.Dense(2, activation="softmax")(hidden)))
     y = np.eye(2, dtype="float32")[[0, 1, 1, 0]]
@@ -255,7 +260,7 @@ def conv(optimizer=None, **kwargs):
 
 def classes(optimizer=None, **kwargs):
     """Three classes, integer targets: takes class weights."""
-    inputs = layers.Input(shape=(3,))
+    inputs = _input(shape=(3,))
     model = set_weights(Model(inputs, layers.Dense(3, activation="softmax")(inputs)))
     y = np.array([[0], [2], [1], [2]], "float32" if not KERAS3 else "int32")
     return compile(model, "sparse_categorical_crossentropy", optimizer, **kwargs), {"x": data(ROWS, 3), "y": y}

@@ -10,9 +10,6 @@ import numpy as np
 import support
 from support import read, tf, write
 
-_ordered_functions = []  # train functions built under _ordered; they must stay alive, as they are known by identity
-
-
 def training_gradient(model, x, y=None, sample_weight=None, class_weight=None):
     """The gradients one ``train_on_batch`` applies, as {place in ``model.trainable_weights``: array}.
 
@@ -94,19 +91,22 @@ def reset_metrics(model):
         model.reset_metrics()
 
 
+def _has_reference_variables(model):
+    return support.GRAPH and any(weight.dtype._is_ref_dtype for weight in model.weights)
+
+
 @contextlib.contextmanager
 def _ordered(model):
     """Finish all gradients before the first update: an update of a reference variable overtakes the gradients that read it.
 
-    Only the order changes: each gradient the optimizer got is passed on through an identity that waits for all of them.
+    Only the order changes: each gradient the optimizer got is passed on through an identity that waits for all of them, and
+    the updates of RNN states, which are put back anyway, are left out.
     """
-    optimizer = model.optimizer
-    if not support.REFERENCE_VARIABLES or not hasattr(optimizer, "get_gradients"):
+    if not _has_reference_variables(model):
         yield
         return
-    trained = support.inner(model)
-    if not any(getattr(trained, "train_function", None) is known for known in _ordered_functions):
-        trained.train_function = None  # built without the order, or not yet
+    trained, optimizer = support.inner(model), model.optimizer
+    stateful = [layer for layer in support.all_layers(model) if getattr(layer, "stateful", False)]
     original = optimizer.get_gradients
 
     def get_gradients(loss, params):
@@ -114,12 +114,17 @@ def _ordered(model):
         with tf.control_dependencies([part for gradient in gradients for part in _tensors(gradient)]):
             return [_identity(gradient) for gradient in gradients]
 
+    trained.train_function = None
     optimizer.get_gradients = get_gradients
+    for layer in stateful:
+        layer.get_updates_for = lambda inputs: []
     try:
         yield
     finally:
         del optimizer.get_gradients
-    _ordered_functions.append(trained.train_function)
+        for layer in stateful:
+            del layer.get_updates_for
+        trained.train_function = None
 
 
 def _tensors(gradient):

@@ -75,8 +75,6 @@ layers = keras.layers
 K = None if KERAS3 else keras.backend
 Model = keras.models.Model  # TensorFlow 1.4 has no tf.keras.Model
 
-# TensorFlow 1.x keeps most of Keras's weights in reference variables, in which an update can overtake a gradient.
-REFERENCE_VARIABLES = GRAPH and TF < Version("2.0")
 # A functional model of tf.keras 1.7-1.12 takes only tf.train optimizers in eager mode.
 TRAIN_OPTIMIZERS = FLAVOUR == "tf.keras" and EAGER and TF < Version("1.13")
 # The loop over single operations and tapes that came with eager mode and ended with TensorFlow 2.1.
@@ -115,13 +113,17 @@ def clear():
 @contextlib.contextmanager
 def float64():
     """Models built inside compute in float64."""
-    backend = keras.backend
-    before = backend.floatx()
-    backend.set_floatx("float64")
+    _set_dtype("float64")
     try:
         yield
     finally:
-        backend.set_floatx(before)
+        _set_dtype("float32")
+
+
+def _set_dtype(name):
+    keras.backend.set_floatx(name)
+    if KERAS3:  # a policy, once made, does not follow
+        keras.config.set_dtype_policy(name)
 
 
 # -- compiling -----------------------------------------------------------------------------------------------------------
