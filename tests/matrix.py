@@ -22,7 +22,7 @@ WORK = os.path.join(ROOT, ".tox")
 # Seconds an environment took, largest first: long ones start first, so that the lanes end together.
 SLOW = "tf2.15 tf2.16 tf2.17 tf2.18 tf2.19 tf2.20 tf2.21 tf2.14 tf2.13 tf2.12 tf2.11 tf2.10 tf2.9 tf2.8".split()
 # Too large, or too specific to one TensorFlow, to keep for the next.
-LARGE = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "keras", "tf-keras", "tensorboard", "tensorflow-estimator", "libclang")
+LARGE = "tensorflow tensorflow-cpu keras keras-nightly tf-keras tensorboard tensorflow-estimator libclang".split()
 
 
 def main(arguments=None):
@@ -77,10 +77,9 @@ def interpreters():
 
 def environments():
     """Names in the tox label ``matrix``."""
-    listed = subprocess.run(
-        _tox("list", "-m", "matrix", "--no-desc", "-q"), cwd=ROOT, stdout=subprocess.PIPE, universal_newlines=True, check=True
-    ).stdout
-    return re.findall(r"^tf\S+$", listed, re.M)
+    command = _tox("list", "-m", "matrix", "--no-desc", "-q")
+    listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, universal_newlines=True, check=True)
+    return re.findall(r"^tf\S+$", listed.stdout, re.M)
 
 
 def build():
@@ -139,16 +138,16 @@ def run(lane, name, wheel, results, keep):
         shutil.rmtree(os.path.join(WORK, name), ignore_errors=True)
         from uv import find_uv_bin
 
-        subprocess.run([find_uv_bin(), "cache", "clean", "-q"] + list(LARGE), env=environment)
+        subprocess.run([find_uv_bin(), "cache", "clean", "-q"] + LARGE, env=environment)
     return record
 
 
 def report(record):
     """Print one environment's line, and what failed."""
     if record["missing"]:
-        print("%-7s missing: its Python was not found" % record["name"])
+        print("%-8s missing: its Python was not found" % record["name"])
         return
-    line = "%-7s Python %-7s %5d passed, %d failed, %d skipped in %d combinations  %4d s (%d s of tests)" % (
+    line = "%-8s Python %-7s %5d passed, %d failed, %d skipped in %d combinations  %4d s (%d s of tests)" % (
         record["name"],
         record.get("python", "?"),
         record["passed"],

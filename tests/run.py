@@ -17,7 +17,8 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TESTS = os.path.join(ROOT, "tests")
-FRAMEWORKS = ("tensorflow", "tensorflow-cpu", "keras", "tf-keras", "numpy")
+FRAMEWORKS = ("tensorflow", "keras", "tf-keras", "numpy")
+ALIASES = {"tensorflow": ("tensorflow-cpu",), "keras": ("keras-nightly",)}  # other distributions of the same package
 OUTCOMES = ("passed", "failed", "skipped")
 SECONDS = 1800  # of one process; none needs a tenth of it, but a hang must end
 LINES = 250  # of a failing log
@@ -108,19 +109,19 @@ def _parser():
 
 
 def installed():
-    """Distribution -> version, ``None`` where it is not installed; ``tensorflow`` also where it came as tensorflow-cpu."""
+    """Distribution -> version, ``None`` where neither it nor an alias is installed."""
     try:
         from importlib.metadata import PackageNotFoundError, version
     except ImportError:  # Python 3.6, 3.7, where pytest brings the backport
         from importlib_metadata import PackageNotFoundError, version
-    found = {}
-    for distribution in FRAMEWORKS:
-        try:
-            found[distribution] = version(distribution)
-        except PackageNotFoundError:
-            found[distribution] = None
-    cpu = found.pop("tensorflow-cpu")
-    found["tensorflow"] = found["tensorflow"] or cpu
+    found = dict.fromkeys(FRAMEWORKS)
+    for framework in FRAMEWORKS:
+        for distribution in (framework,) + ALIASES.get(framework, ()):
+            try:
+                found[framework] = version(distribution)
+                break
+            except PackageNotFoundError:
+                continue
     return found
 
 

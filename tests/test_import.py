@@ -1,0 +1,58 @@
+"""Importing the package costs next to nothing and touches no framework."""
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tfgradcompat
+
+pytestmark = pytest.mark.once
+
+FRAMEWORKS = ("tensorflow", "tensorflow_core", "keras", "tf_keras", "jax", "torch")
+# Modules that take longer to import than this whole package; what needs them imports them when it does.
+HEAVY = ("pkg_resources", "importlib.metadata", "importlib_metadata", "pandas", "scipy", "unittest", "asyncio")
+
+PROBE = """
+import json, sys
+import numpy, packaging.specifiers, packaging.version
+before = set(sys.modules)
+import tfgradcompat
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """What ``import tfgradcompat`` imports beyond its two requirements, in a fresh process."""
+    home = os.path.dirname(os.path.dirname(os.path.abspath(tfgradcompat.__file__)))
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([home, os.environ.get("PYTHONPATH", "")]))
+    return json.loads(subprocess.check_output([sys.executable, "-c", PROBE], env=environment).decode())
+
+
+def test_imports_no_framework(imported):
+    assert "tfgradcompat.api" in imported
+    assert [name for name in imported if name.split(".")[0] in FRAMEWORKS] == []
+
+
+def test_imports_nothing_heavy(imported):
+    assert [name for name in imported if name in HEAVY or name.split(".")[0] in HEAVY] == []
+
+
+def test_imports_nothing_but_itself_and_the_standard_library(imported):
+    allowed = ("tfgradcompat", "numpy", "packaging")
+    strangers = []
+    for name in imported:
+        root = name.split(".")[0]
+        if root not in allowed and root not in sys.builtin_module_names:
+            module = sys.modules.get(name) or __import__(root)
+            if "site-packages" in (getattr(module, "__file__", None) or ""):
+                strangers.append(name)
+    assert strangers == []
+
+
+def test_the_public_names_are_there():
+    assert tfgradcompat.__all__ == sorted(tfgradcompat.__all__)
+    for name in tfgradcompat.__all__:
+        assert hasattr(tfgradcompat, name)
