@@ -1,4 +1,4 @@
-"""Every test starts from fixed seeds, every file without the models of the one before."""
+"""Every test starts from fixed seeds and an empty graph: one that grows from test to test makes each slower."""
 import pytest
 
 import support
@@ -8,13 +8,8 @@ def pytest_report_header(config):
     return "%s %s in %s mode on TensorFlow %s" % (support.FLAVOUR, support.KERAS, support.MODE, support.TF)
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def fresh_framework():
     support.clear()
-    yield
-
-
-@pytest.fixture(autouse=True)
-def fixed_seeds():
     support.seed()
     yield

@@ -96,12 +96,15 @@ def seed(number=0):
     """Seed Python, NumPy and TensorFlow."""
     random.seed(number)
     np.random.seed(number)
-    set_seed = tf.set_random_seed if TF < Version("2.0") else tf.random.set_seed
     if STANDALONE and TF >= Version("2.0"):
-        with K.get_graph().as_default():
+        from keras.backend.tensorflow_backend import get_graph
+
+        with get_graph().as_default():
             tf.compat.v1.set_random_seed(number)
-    elif TF >= Version("1.0"):
-        set_seed(number)
+    elif TF >= Version("2.0"):
+        tf.random.set_seed(number)
+    else:
+        tf.set_random_seed(number)
 
 
 def clear():
