@@ -1,12 +1,11 @@
 """Importing the package costs next to nothing and touches no framework."""
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 
 import tfgradcompat
+from processes import python
 
 pytestmark = pytest.mark.once
 
@@ -26,9 +25,9 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 @pytest.fixture(scope="module")
 def imported():
     """What ``import tfgradcompat`` imports beyond its two requirements, in a fresh process."""
-    home = os.path.dirname(os.path.dirname(os.path.abspath(tfgradcompat.__file__)))
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([home, os.environ.get("PYTHONPATH", "")]))
-    return json.loads(subprocess.check_output([sys.executable, "-c", PROBE], env=environment).decode())
+    code, output, errors = python("-c", PROBE)
+    assert code == 0, errors
+    return json.loads(output)
 
 
 def test_imports_no_framework(imported):
