@@ -1,0 +1,381 @@
+"""What the adapters of the graph eras share: the training loss is a tensor, and a session run gives its gradients.
+
+Everything is built in the model's own graph, once, below the name scope ``tfgradcompat`` so that the names of what the
+user builds later stay what they are. ``K.function`` of the model's flavour evaluates it: it picks the session, initialises
+variables and feeds sparse inputs as training does. Without ``updates`` it moves no state.
+"""
+import contextlib
+import inspect
+import threading
+import weakref
+
+import numpy as np
+
+from ..errors import UnsupportedModelError
+from ..weakcache import WeakCache
+from .base import Adapter, label
+
+SCOPE = "tfgradcompat"
+CLIP_OPTIONS = ("clipnorm", "clipvalue", "global_clipnorm")
+FRAMEWORKS = ("tensorflow", "tensorflow_core", "keras", "tf_keras")
+
+
+class GraphAdapter(Adapter):
+    """Gradients of a model that a session runs.
+
+    Subclasses say how data become feeds (``standardize``) and which tensor is the loss (``loss_graph``).
+    """
+
+    def __init__(self, environment):
+        super(GraphAdapter, self).__init__(environment)
+        import tensorflow as tf  # the model has it loaded already
+
+        self.tf = getattr(getattr(tf, "compat", None), "v1", tf)  # compat.v1: TensorFlow 1.13+
+        self.backend = environment.module("backend")
+        self.lock = threading.RLock()
+        self._zeros = WeakCache()
+
+    # -- what subclasses answer --------------------------------------------------------------------------------------
+
+    def core(self, model):
+        """The model that holds the training attributes; ``model`` itself but for some old ``Sequential``."""
+        return model
+
+    def standardize(self, core, batch):
+        """Return (inputs, targets, weights): lists of feeds as ``train_on_batch`` makes them, ``None`` for no weight."""
+        inputs, targets, weights = core._standardize_user_data(
+            batch.x, batch.y, sample_weight=batch.sample_weight, class_weight=batch.class_weight
+        )
+        return list(inputs), list(targets or []), list(weights or [])
+
+    def loss_graph(self, core, weights, symbolic):
+        """The ``LossGraph`` that training on data with these ``weights`` minimises, built or from the cache.
+
+        With ``symbolic`` it must be able to take weights, given now or not, if the model can.
+        """
+        raise NotImplementedError
+
+    # -- protocol ----------------------------------------------------------------------------------------------------
+
+    def build(self, model, batch):
+        core = self.core(model)
+        # Set at the end of compile, which waits for data if the model has no inputs yet.
+        if not hasattr(core, "_collected_trainable_weights"):
+            self.standardize(core, batch)
+
+    def is_tensor(self, value):
+        return isinstance(value, self.tf.Tensor)
+
+    def gradients(self, model, params, batch, request):
+        core = self.core(model)
+        self._require_no_strategy(core)
+        with self._session(core):
+            inputs, targets, weights = self.standardize(core, batch)
+            with self.lock:
+                loss = self.loss_graph(core, weights, symbolic=not request.evaluate)
+                self._require_phase(core, loss, request.learning_phase)
+                gradients = loss.gradients(core.optimizer, params, request.clip)
+                if not request.evaluate:
+                    return loss.value, gradients
+                fed = [(place, weight) for place, weight in zip(loss.weights, weights) if weight is not None]
+                function = loss.function(params, gradients, [place for place, _ in fed])
+            phases = [bool(request.learning_phase)] * len(loss.phases)
+            values = iter(function(inputs + targets + [weight for _, weight in fed] + phases))
+        value = next(values)
+        return value, [None if gradient is None else next(values) for gradient in gradients]
+
+    def zeros_like(self, weight, evaluate):
+        shape, dtype = _shape(weight), weight.dtype.base_dtype
+        if evaluate:
+            return np.zeros(shape, dtype.as_numpy_dtype)
+
+        def make():
+            with building(weight.graph):
+                return self.tf.zeros(shape, dtype)
+
+        return self._zeros.setdefault(weight, make)
+
+    def feed_dict(self, model, batch, learning_phase):
+        core = self.core(model)
+        self._require_no_strategy(core)
+        self.build(model, batch)
+        if _is_function_graph(core.total_loss.graph):
+            raise UnsupportedModelError(
+                "%s lives in a graph that no session can run, since TensorFlow executes eagerly; call get_gradients with "
+                "evaluate=True, or tf.compat.v1.disable_eager_execution() before the model is built" % label(model)
+            )
+        with self._session(core):
+            inputs, targets, weights = self.standardize(core, batch)
+            with self.lock:
+                loss = self.loss_graph(core, weights, symbolic=True)
+                self._require_phase(core, loss, learning_phase)
+        pairs = list(zip(loss.inputs + loss.targets, inputs + targets))
+        pairs += [(place, weight) for place, weight in zip(loss.weights, weights) if weight is not None]
+        pairs += [(place, bool(learning_phase)) for place in loss.phases]
+        return {place: _feedable(value) for place, value in pairs}
+
+    # -- for subclasses ----------------------------------------------------------------------------------------------
+
+    def training_key(self, core):
+        """What decides, beside the loss, which gradients training computes."""
+        return [core.optimizer] + _clip_options(core.optimizer) + list(core._collected_trainable_weights)
+
+    @contextlib.contextmanager
+    def _session(self, core):
+        """Run in the model's graph, whatever graph is the default, so that Keras finds the session of that graph."""
+        graph = getattr(getattr(core, "total_loss", None), "graph", None)
+        # Standalone Keras 2.3 on eager TensorFlow 2.0-2.2: its function runs eagerly, so it must not be called in the graph.
+        if graph is None or _is_function_graph(graph):
+            yield
+        else:
+            with graph.as_default():
+                yield
+
+    def _require_no_strategy(self, core):
+        if getattr(core, "_distribution_strategy", None) is not None:
+            raise UnsupportedModelError(
+                "%s was compiled under a tf.distribute strategy in graph mode, where Keras itself has no train_on_batch; "
+                "compile it without a strategy, or run eagerly" % label(core)
+            )
+
+    def _require_phase(self, core, loss, learning_phase):
+        """A phase fixed for the whole process by ``K.set_learning_phase`` before the model was built cannot be fed."""
+        if loss.phases:
+            return
+        with loss.graph.as_default():
+            phase = getattr(self.backend, "symbolic_learning_phase", self.backend.learning_phase)()
+        if isinstance(phase, (int, bool, np.integer)) and int(phase) != learning_phase and _depends_on_phase(core):
+            raise UnsupportedModelError(
+                "%s was built while K.set_learning_phase(%d) was in force, so its layers are fixed to that phase and "
+                "learning_phase=%d cannot be had; build it without set_learning_phase" % (label(core), phase, learning_phase)
+            )
+
+
+class LossGraph(object):
+    """The loss of one model in its graph, and what was derived from it so far.
+
+    Holds tensors, variables and functions of these, but no model and no optimizer.
+
+    Arguments:
+        total: the tensor to minimise.
+        inputs, targets, weights: placeholders to feed.
+        trained: the variables that training updates.
+        key: what it was built for; see ``same``.
+    """
+
+    def __init__(self, adapter, total, inputs, targets, weights, trained, key):
+        self._tf, self._backend = adapter.tf, adapter.backend
+        self.graph = total.graph
+        self.total = total
+        self.inputs, self.targets, self.weights = list(inputs), list(targets), list(weights)
+        self.phases = _learning_phases(total)
+        self.value = total
+        if total.get_shape().ndims != 0:  # no reduction: what is differentiated is the sum
+            with building(self.graph):
+                self.value = self._tf.reduce_sum(total)
+        self._trained = list(trained)
+        self._key = references(key)
+        self._raw = {}  # id of a variable -> (variable, gradient); the variable is kept so that its id is not used again
+        self._clipped = None
+        self._functions = {}
+
+    def built_for(self, key):
+        return same(self._key, key)
+
+    def gradients(self, optimizer, params, clip):
+        """One gradient of the loss, or ``None``, for each of ``params``."""
+        trained = set(map(id, self._trained))
+        if clip and any(id(param) in trained for param in params):
+            if self._clipped is None:
+                self._clipped = self._training_gradients(optimizer)
+        else:
+            trained = ()
+        self._differentiate(optimizer, [param for param in params if id(param) not in trained])
+        return [self._clipped[id(param)] if id(param) in trained else self._raw[id(param)][1] for param in params]
+
+    def function(self, params, gradients, weights):
+        """``K.function`` from the feeds to the loss and those of ``gradients`` that are not ``None``, dense."""
+        connected = [(param, gradient) for param, gradient in zip(params, gradients) if gradient is not None]
+        key = tuple(id(gradient) for _, gradient in connected) + (None,) + tuple(id(place) for place in weights)
+        if key not in self._functions:
+            with building(self.graph):
+                outputs = [self.value] + [self._dense(param, gradient) for param, gradient in connected]
+            inputs = self.inputs + self.targets + list(weights) + self.phases
+            # The gradients are kept so that their ids are not used again.
+            scope = no_scope if _is_function_graph(self.graph) else building
+            with scope(self.graph):
+                self._functions[key] = (self._backend.function(inputs, outputs), connected)
+        return self._functions[key][0]
+
+    def _differentiate(self, optimizer, variables):
+        """Fill in the raw gradients; the loss is scaled and they are unscaled where the optimizer does so."""
+        missing = [variable for variable in variables if id(variable) not in self._raw]
+        if not missing:
+            return
+        with building(self.graph), loss_scale_flags(optimizer):
+            loss = self.total
+            scales = hasattr(optimizer, "get_scaled_loss")
+            if scales:
+                loss = optimizer.get_scaled_loss(loss)
+            gradients = self._tf.gradients(loss, missing)
+            if scales:
+                gradients = optimizer.get_unscaled_gradients(gradients)
+        for variable, gradient in zip(missing, gradients):
+            self._raw[id(variable)] = (variable, gradient)
+
+    def _training_gradients(self, optimizer):
+        """id -> gradient as training hands it to the update rule, of all that is trained: a norm may be a joint one."""
+        self._differentiate(optimizer, self._trained)
+        pairs = [self._raw[id(variable)] for variable in self._trained]
+        connected = [pair for pair in pairs if pair[1] is not None]
+        result = {id(variable): None for variable, _ in pairs}
+        if connected:
+            with building(self.graph), loss_scale_flags(optimizer):
+                gradients = _as_in_training(optimizer, self.total, connected)
+            result.update((id(variable), gradient) for (variable, _), gradient in zip(connected, gradients))
+        return result
+
+    def _dense(self, param, gradient):
+        if not hasattr(gradient, "indices"):
+            return gradient
+        shape = _shape(param)
+        values = self._tf.reshape(gradient.values, (-1,) + shape[1:])
+        return self._tf.unsorted_segment_sum(values, gradient.indices, shape[0])
+
+
+def _as_in_training(optimizer, loss, pairs):
+    """The gradients ``optimizer.get_updates`` would apply, given pairs of variable and raw gradient."""
+    variables = [variable for variable, _ in pairs]
+    raw = [gradient for _, gradient in pairs]
+    wrapped = _wrapped(optimizer)
+    if wrapped is not None:
+        if hasattr(wrapped, "get_gradients"):  # standalone Keras 2.3 wraps tf.keras optimizers, too
+            return _as_in_training(wrapped, loss, pairs)
+        return [gradient for gradient, _ in wrapped.compute_gradients(loss, var_list=variables)]
+    inner = _unscaled(optimizer)
+    overridden = not _is_own(optimizer, "get_gradients") or not _is_own(inner, "get_gradients")
+    if hasattr(inner, "_transform_gradients"):  # 2.4+ (OptimizerV2): clipping sits in apply_gradients
+        gradients = optimizer.get_gradients(loss, variables) if overridden else raw
+        transformed = inner._transform_unaggregated_gradients(list(zip(gradients, variables)))
+        transformed = inner._transform_gradients(inner._aggregate_gradients(transformed))
+        return [gradient for gradient, _ in transformed]
+    if hasattr(inner, "get_gradients"):  # up to 2.3, and Keras 1 style optimizers of any version: clips itself
+        clips = any(option is not None for option in _clip_options(optimizer))
+        return optimizer.get_gradients(loss, variables) if overridden or clips else raw
+    if hasattr(inner, "_clip_gradients"):  # 2.9+ new-style optimizers: Keras compiles them here but cannot train
+        return inner._clip_gradients(list(raw))
+    return raw
+
+
+def _wrapped(optimizer):
+    """The ``tf.train`` optimizer inside Keras's ``TFOptimizer``, else ``None``."""
+    if any(cls.__name__ == "TFOptimizer" and cls.__module__.split(".")[0] in FRAMEWORKS for cls in type(optimizer).__mro__):
+        return optimizer.optimizer
+    return None
+
+
+def _unscaled(optimizer):
+    """The optimizer inside a loss scale optimizer, or ``optimizer``."""
+    while hasattr(optimizer, "get_scaled_loss"):
+        # inner_optimizer: 2.4+
+        optimizer = optimizer.inner_optimizer if hasattr(optimizer, "inner_optimizer") else optimizer._optimizer
+    return optimizer
+
+
+def _is_own(optimizer, method):
+    """Whether a method is the framework's, or missing, not a user's subclass's."""
+    function = getattr(type(optimizer), method, None)
+    return function is None or function.__module__.split(".")[0] in FRAMEWORKS
+
+
+def _clip_options(optimizer):
+    inner = _unscaled(optimizer)
+    return [getattr(inner, name, None) for name in CLIP_OPTIONS]
+
+
+@contextlib.contextmanager
+def building(graph):
+    """Add operations to ``graph``, on their own whatever scope the caller is in."""
+    with graph.as_default(), graph.name_scope(SCOPE), graph.control_dependencies(None):
+        yield
+
+
+@contextlib.contextmanager
+def no_scope(graph):
+    yield
+
+
+@contextlib.contextmanager
+def loss_scale_flags(optimizer):
+    """Loss scale optimizers of 2.4+ note that they were used, and warn in training if not: keep what they noted."""
+    names = [name for name in ("_loss_has_been_scaled", "_gradients_have_been_unscaled") if hasattr(optimizer, name)]
+    kept = [(name, getattr(optimizer, name)) for name in names]
+    try:
+        yield
+    finally:
+        for name, value in kept:
+            setattr(optimizer, name, value)
+
+
+def references(items):
+    """Stand-ins for ``items`` that ``same`` compares by identity and that keep nothing alive that can be let go."""
+    return [_reference(item) for item in items]
+
+
+def same(kept, items):
+    """Whether ``items`` are, one by one, the objects (or equal numbers) that ``kept`` stands for."""
+    return len(kept) == len(items) and all(
+        reference() is item or (isinstance(item, (int, float)) and reference() == item) for reference, item in zip(kept, items)
+    )
+
+
+def _reference(item):
+    if inspect.ismethod(item):  # a bound method is a new object each time it is looked up
+        return weakref.WeakMethod(item)
+    try:
+        return weakref.ref(item)
+    except TypeError:  # numbers, None
+        return lambda: item
+
+
+def _learning_phases(loss):
+    """The learning phase placeholders that ``loss`` depends on, found in the graph.
+
+    ``K.learning_phase()`` may name another one by now (after ``clear_session``) or be a number.
+    """
+    phases, seen, queue = [], {loss.op}, [loss.op]
+    while queue:
+        op = queue.pop()
+        if op.type in ("Placeholder", "PlaceholderWithDefault") and "keras_learning_phase" in op.name:
+            phases.append(op.outputs[0])
+        for source in [tensor.op for tensor in op.inputs] + list(op.control_inputs):
+            if source not in seen:
+                seen.add(source)
+                queue.append(source)
+    return phases
+
+
+def _depends_on_phase(layer):
+    inner = list(getattr(layer, "layers", None) or ())
+    inner += [getattr(layer, name) for name in ("layer", "forward_layer", "backward_layer") if hasattr(layer, name)]
+    if inner:
+        return any(_depends_on_phase(one) for one in inner)
+    if hasattr(layer, "recurrent_dropout"):
+        return bool(layer.dropout or layer.recurrent_dropout)
+    return "training" in inspect.signature(layer.call).parameters
+
+
+def _is_function_graph(graph):
+    return any(cls.__name__ == "FuncGraph" for cls in type(graph).__mro__)
+
+
+def _shape(variable):
+    return tuple(variable.get_shape().as_list()) if hasattr(variable, "get_shape") else tuple(variable.shape)
+
+
+def _feedable(value):
+    """A SciPy sparse matrix as what ``session.run`` takes for a sparse placeholder; other values as they are."""
+    if not hasattr(value, "tocoo"):
+        return value
+    coo = value.tocoo()
+    return np.stack([coo.row, coo.col], axis=1), coo.data, coo.shape
