@@ -24,5 +24,9 @@ class InvalidParamsError(TfGradCompatError, ValueError):
     """A parameter to differentiate by that is not part of the model."""
 
 
+class SymbolNotFoundError(TfGradCompatError, LookupError):
+    """``locate`` was asked for a name it does not know, or one this version does not have."""
+
+
 class AdapterWarning(UserWarning):
     """The call works, but something about this version or model deserves to be known; said once per cause."""

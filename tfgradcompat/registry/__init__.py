@@ -40,16 +40,17 @@ def register(adapter_spec):
 
 def adapter_for(model):
     """The adapter that serves ``model``; it is looked up once per model."""
-    adapter = _by_model.get(model)
-    if adapter is None:
+    # Keras swaps classes' bases when it builds a model in another mode (see environment), which makes a new tuple.
+    mro, adapter = _by_model.get(model, (None, None))
+    if mro is not type(model).__mro__:
         adapter = adapter_in(environments.inspect(model))
-        _by_model.set(model, adapter)
+        _by_model.set(model, (type(model).__mro__, adapter))
     return adapter
 
 
 def adapter_in(environment):
     """The adapter that serves an ``Environment``."""
-    spec = _find(environment)
+    spec = spec_for(environment)
     key = (spec, environment)
     with _lock:
         if key not in _adapters:
@@ -57,7 +58,8 @@ def adapter_in(environment):
         return _adapters[key]
 
 
-def _find(environment):
+def spec_for(environment):
+    """The ``AdapterSpec`` that serves an ``Environment``."""
     candidates = _specs()
     for spec in candidates:
         if spec.matches(environment):
