@@ -27,6 +27,7 @@ LARGE = "tensorflow tensorflow-cpu keras keras-nightly tf-keras tensorboard tens
 
 def main(arguments=None):
     options = _parser().parse_args(arguments)
+    sys.stdout.reconfigure(line_buffering=True)  # lines appear as environments end, also in a file
     started = time.time()
     os.environ["PATH"] = os.pathsep.join(interpreters() + [os.environ["PATH"]])
     names = environments()
@@ -45,7 +46,7 @@ def main(arguments=None):
         waiting.put(name)
     done = []
     lanes = [
-        threading.Thread(target=_lane, args=(str(number), waiting, done, wheel, results, options.keep))
+        threading.Thread(target=_lane, args=(str(number), waiting, done, wheel, results, options.keep), daemon=True)
         for number in range(options.lanes)
     ]
     for lane in lanes:
@@ -162,7 +163,6 @@ def report(record):
         return
     print(line + "  FAILED")
     print("\n".join("    " + text for text in _failing_part(record)))
-    sys.stdout.flush()
 
 
 def _failing_part(record):
@@ -185,7 +185,6 @@ def conclude(records, require_all, seconds):
     if failed:
         print("failed: " + " ".join(failed))
     print("%s passed, %s failed, %s skipped" % tuple(counts[outcome] for outcome in OUTCOMES))
-    sys.stdout.flush()
     return 1 if failed or not counts["passed"] or (missing and require_all) else 0
 
 
