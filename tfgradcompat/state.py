@@ -1,0 +1,41 @@
+"""What a pass may change, kept as it was: snapshots of variables and of Python attributes."""
+import contextlib
+
+
+@contextlib.contextmanager
+def preserved_values(variables, read, assign):
+    """Put every variable's value back when the block ends, however it ends.
+
+    Arguments:
+        variables: the variables that the block may change.
+        read, assign: ``read(variable)`` gives a value that later changes do not touch, ``assign(variable, value)`` sets it.
+    """
+    saved = [(variable, read(variable)) for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in saved:
+            assign(variable, value)
+
+
+@contextlib.contextmanager
+def preserved_attributes(objects, names):
+    """Put the instance attributes ``names`` of every object back when the block ends, lists and dicts with their content.
+
+    The instance dict is written directly: Keras's ``__setattr__`` would track the values anew.
+    """
+    saved = []
+    for item in objects:
+        attributes = getattr(item, "__dict__", {})
+        for name in names:
+            if name in attributes:
+                value = attributes[name]
+                saved.append((attributes, name, value, type(value)(value) if type(value) in (list, dict) else None))
+    try:
+        yield
+    finally:
+        for attributes, name, value, content in saved:
+            if content is not None:
+                value.clear()
+                (value.update if isinstance(value, dict) else value.extend)(content)
+            attributes[name] = value
