@@ -49,6 +49,9 @@ def _switch():
         assert GRAPH, "standalone keras has graph mode only"
     elif GRAPH and TF >= Version("2.0"):
         tf.compat.v1.disable_eager_execution()
+        if TF >= Version("2.4"):
+            # Else a recurrent model cannot be trained any more once anything, be it its weights, has been run in its graph.
+            tf.compat.v1.experimental.output_all_intermediates(True)
     elif EAGER and TF < Version("2.0"):
         tf.enable_eager_execution()
 

@@ -55,24 +55,20 @@ def test_training_gradient_puts_everything_back():
 
 
 def test_finite_differences_of_a_linear_layer():
+    model, batch = models.linear(regularizer=keras.regularizers.l2(0.3))
+    gradient = reference.finite_differences(model, **batch)
+    assert_close(gradient, _closed_form(model, l2=0.3, **batch)[1], absolute=1e-5)
+
+
+def test_finite_differences_equal_training_without_phases():
+    support.requires(FLOAT64, "the loss is computed in float32 whatever the model's type")
     with support.float64():
-        model, batch = models.linear(regularizer=keras.regularizers.l2(0.3))
-        gradient = reference.finite_differences(model, **batch)
-        expected = _closed_form(model, l2=0.3, **batch)[1]
-    assert_close(gradient, expected, relative=1e-6)
+        model, batch = models.dense()
+        assert_close(reference.training_gradient(model, **batch), reference.finite_differences(model, step=1e-4, **batch))
 
 
-@pytest.mark.parametrize("build", models.ZOO, ids=lambda build: build.__name__)
-def test_every_model_trains(build):
-    """The framework trains each model of the zoo, twins alike, and every weight moves."""
-    gradients = []
-    for _ in range(2):
-        model, batch = build()
-        if build in (models.deferred, models.subclassed):
-            model.predict_on_batch(batch["x"])
-        gradients.append(reference.training_gradient(model, **batch))
-    assert_close(gradients[0], gradients[1], relative=1e-6)
-    assert all(np.any(gradient != 0) for gradient in gradients[0].values())
+# losses_utils.compute_weighted_loss of 1.13-2.15 in graph mode casts to float32 and back; 1.7-1.10 mix the types and fail.
+FLOAT64 = support.STANDALONE and KERAS < Version("2.3") or support.KERAS3 or support.LATE_EAGER
 
 
 def test_the_mode_is_the_one_asked_for():
