@@ -4,11 +4,14 @@ from .errors import (
     AdapterWarning,
     InvalidParamsError,
     NotCompiledError,
+    SymbolNotFoundError,
     TfGradCompatError,
     UnsupportedModelError,
     UnsupportedVersionError,
 )
 from .registry import AdapterSpec, register
+from .registry.description import describe
+from .registry.locations import locate
 
 __version__ = "0.1.0"
 
@@ -17,12 +20,15 @@ __all__ = [
     "AdapterWarning",
     "InvalidParamsError",
     "NotCompiledError",
+    "SymbolNotFoundError",
     "TfGradCompatError",
     "UnsupportedModelError",
     "UnsupportedVersionError",
+    "describe",
     "feed_dict",
     "get_gradients",
     "gradient_function",
+    "locate",
     "register",
     "value_and_gradients",
 ]

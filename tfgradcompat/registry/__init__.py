@@ -80,13 +80,8 @@ def spec_for(environment):
             return spec
     raise UnsupportedVersionError(
         "found %s; supported are %s. Install one of these, or register an adapter of your own."
-        % (environment, "; ".join(_describe_spec(spec) for spec in candidates))
+        % (environment, "; ".join(spec.versions() for spec in candidates))
     )
-
-
-def _describe_spec(spec):
-    keras = " with %s %s" % (spec.flavour, spec.keras) if spec.keras else ""
-    return "%s in %s mode on TensorFlow %s%s" % (spec.flavour, spec.mode, spec.tensorflow or "(any)", keras)
 
 
 def _specs():

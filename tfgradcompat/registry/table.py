@@ -34,6 +34,11 @@ class AdapterSpec(namedtuple("AdapterSpec", "flavour mode tensorflow keras adapt
     def serves(self, environment):
         return (self.flavour, self.mode) == (environment.flavour, environment.mode)
 
+    def versions(self):
+        """The models of this row in words."""
+        keras = " with %s %s" % (self.flavour, self.keras) if self.keras else ""
+        return "%s in %s mode on TensorFlow %s%s" % (self.flavour, self.mode, self.tensorflow or "(any)", keras)
+
     def newest_tested(self, environment):
         """Whether ``environment`` lies beyond a bound of this row and below none: newer than all that was tested."""
         newer = False
