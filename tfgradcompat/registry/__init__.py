@@ -7,6 +7,7 @@ from ..errors import AdapterWarning, UnsupportedVersionError
 from ..weakcache import WeakCache
 from . import environment as environments
 from .environment import Environment
+from .plugins import entry_points
 from .table import ADAPTERS, AdapterSpec
 
 __all__ = ["AdapterSpec", "Environment", "adapter_for", "register"]
@@ -103,7 +104,7 @@ def _load_entry_points():
         if _entry_points_loaded:
             return
         _entry_points_loaded = True
-        for entry_point in _entry_points():
+        for entry_point in entry_points(ENTRY_POINT_GROUP):
             try:
                 found = entry_point.load()
                 register(found() if callable(found) else found)
@@ -114,19 +115,3 @@ def _load_entry_points():
                     AdapterWarning,
                     stacklevel=2,
                 )
-
-
-def _entry_points():
-    try:
-        from importlib.metadata import entry_points
-    except ImportError:  # Python 3.6, 3.7
-        try:
-            from importlib_metadata import entry_points
-        except ImportError:
-            import pkg_resources  # comes with setuptools, which every TensorFlow of these Pythons brings
-
-            return list(pkg_resources.iter_entry_points(ENTRY_POINT_GROUP))
-    found = entry_points()
-    if hasattr(found, "select"):  # Python 3.10+
-        return list(found.select(group=ENTRY_POINT_GROUP))
-    return list(found.get(ENTRY_POINT_GROUP, ()))

@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 import numpy
 
-from ..errors import UnsupportedVersionError
+from ..errors import UnsupportedModelError, UnsupportedVersionError
 from . import adapter_for, adapter_in, spec_for
 from . import environment as environments
 from .locations import known_symbols, location_in
@@ -29,7 +29,8 @@ def describe(model=None):
     Returns a dict that prints as a table. Of a model: ``flavour``, ``mode``, ``tensorflow``, ``keras``, ``python``, ``numpy``,
     ``package`` (the private package its class comes from), ``adapter`` and ``serves`` (what models that one is for), what the
     adapter has to say, and ``symbols`` (symbol -> where it is, for those this version has; see ``locate``). Without a model:
-    the versions, and under ``flavours`` such a dict for each flavour, whose ``adapter`` is ``None`` if none serves.
+    the versions, and under ``flavours`` such a dict for each flavour, whose ``adapter`` is ``None`` if
+    none serves, for the ``reason`` given.
     """
     if model is not None:
         environment = environments.inspect(model)
@@ -43,10 +44,10 @@ def describe(model=None):
     for flavour in environments.live_flavours():
         environment = environments.installed(flavour, environments.process_mode(flavour), load=False)
         try:
-            adapter = adapter_in(environment)
-        except UnsupportedVersionError:
-            adapter = None
-        found["flavours"][flavour] = _of(environment, adapter, {})
+            adapter, facts = adapter_in(environment), {}
+        except (UnsupportedModelError, UnsupportedVersionError) as error:
+            adapter, facts = None, {"reason": str(error)}
+        found["flavours"][flavour] = _of(environment, adapter, facts)
     return found
 
 
