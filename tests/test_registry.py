@@ -232,6 +232,6 @@ def test_entry_points_add_adapters(plugin):
 
 
 def test_the_entry_points_of_other_groups_are_read_alike():
-    listed = [(entry.name, entry.value) for entry in plugins._scan("console_scripts")]
-    assert ("pytest", "pytest:console_main") in listed
+    listed = {entry.name: entry.load() for entry in plugins._scan("console_scripts") if entry.name == "pytest"}
+    assert callable(listed["pytest"])
     assert list(plugins._scan("tfgradcompat.no_such_group")) == []
