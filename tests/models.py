@@ -134,7 +134,7 @@ def steps(optimizer=None, temporal=True, **kwargs):
     return compile(model, "mse", optimizer, temporal=temporal, **kwargs), batch
 
 
-TEMPORAL = (not support.TRAIN_OPTIMIZERS or support.TF >= Version("1.9"), "eager mode refuses sample_weight_mode")
+TEMPORAL = (not support.TRAIN_OPTIMIZERS or support.TF >= Version("1.11"), "eager mode refuses sample_weight_mode")
 
 
 def embedding(optimizer=None, **kwargs):

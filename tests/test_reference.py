@@ -67,8 +67,8 @@ def test_finite_differences_equal_training_without_phases():
         assert_close(reference.training_gradient(model, **batch), reference.finite_differences(model, step=1e-4, **batch))
 
 
-# losses_utils.compute_weighted_loss of 1.13-2.15 in graph mode casts to float32 and back; 1.7-1.10 mix the types and fail.
-FLOAT64 = support.STANDALONE and KERAS < Version("2.3") or support.KERAS3 or support.LATE_EAGER
+# Keras 2 casts losses to float32 and back (losses_utils.compute_weighted_loss) from tf.keras 1.13 on; before, tf.keras mixes types.
+FLOAT64 = STANDALONE and KERAS < Version("2.3") or support.KERAS3
 
 
 def test_the_mode_is_the_one_asked_for():

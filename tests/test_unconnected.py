@@ -7,7 +7,7 @@ import pytest
 import models
 import reference
 import support
-from support import Model, assert_close, layers
+from support import Model, assert_close, keras, layers
 from tfgradcompat import get_gradients
 
 
@@ -16,7 +16,8 @@ def _layer():
         """Has a weight it does not use."""
 
         def build(self, input_shape):
-            self.spare = self.add_weight(name="spare", shape=(2,), initializer="ones", trainable=True)
+            ones = keras.initializers.Ones()
+            self.spare = self.add_weight(name="spare", shape=(2,), initializer=ones, trainable=True)
             super(Spare, self).build(input_shape)
 
         def call(self, inputs):
