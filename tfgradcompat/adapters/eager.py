@@ -67,16 +67,26 @@ class EagerAdapter(Adapter):
     # -- the protocol ------------------------------------------------------------------------------------------------
 
     def gradients(self, model, params, batch, request):
-        data = self.standardize(model, batch)
-        inlined = not self.tf.executing_eagerly()  # a call from within a user's tf.function
-        if inlined and request.evaluate:
+        if self.tf.executing_eagerly():
+            data = self.standardize(model, batch)
+            if self.runs_uncompiled(model):
+                return self._uncompiled(model, params, data, request, self.changeable_variables(model))
+            return self._function(model, params, data, request)(data)
+        if request.evaluate:
             raise TfGradCompatError(
                 "inside a tf.function there are no values yet to return as NumPy arrays; pass evaluate=False to get tensors"
             )
-        if inlined or self.runs_uncompiled(model):
-            with self._models(model).lock, self.python_state(model), self.preserved(self.changeable_variables(model)):
-                return self.step(model, params, data, request)
-        return self._function(model, params, data, request)(data)
+        # AutoGraph, which converts all that a user's tf.function calls, has nothing to do in here.
+        return self.tf.autograph.experimental.do_not_convert(self._inlined)(model, params, batch, request)
+
+    def _inlined(self, model, params, batch, request):
+        # The snapshot becomes part of the user's function: leave out what only an unusual layer changes.
+        changeable = [variable for variable in self.changeable_variables(model) if not variable.trainable]
+        return self._uncompiled(model, params, self.standardize(model, batch), request, changeable)
+
+    def _uncompiled(self, model, params, data, request, changeable):
+        with self._models(model).lock, self.python_state(model), self.preserved(changeable):
+            return self.step(model, params, data, request)
 
     def zeros_like(self, weight, evaluate):
         return self.tf.zeros_like(self.variable(weight))
@@ -193,12 +203,13 @@ class _Function(object):
         model_reference = weakref.ref(model)  # the trace must not keep the model
         leaves = tf.nest.flatten(data)
         skeleton = tf.nest.map_structure(lambda leaf: None, data)
+        count = len(leaves)  # the closure below must not keep the data
         present = [place for place, leaf in enumerate(leaves) if leaf is not None]
         self._present = present
         specs = [_spec(tf, leaves[place], shapes[place]) for place in present]
 
         def run(*tensors):
-            flat = [None] * len(leaves)
+            flat = [None] * count
             for place, tensor in zip(present, tensors):
                 flat[place] = tensor
             owner = model_reference()
