@@ -97,8 +97,10 @@ def _check_elsewhere(flavour, mode):
     command = [sys.executable, "-m", "tfgradcompat", "demo", "--flavour", flavour, "--mode", mode]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     output, errors = process.communicate()
-    lines = (output if process.returncode == 0 else output + errors).strip().splitlines()
-    return process.returncode == 0, lines[-1] if lines else "ended with code %d" % process.returncode
+    if process.returncode == 0:
+        return True, "in a process of its own: " + output.strip().rpartition(": ")[2]
+    lines = (errors or output).strip().splitlines()
+    return False, lines[-1] if lines else "ended with code %d" % process.returncode
 
 
 def show(report):
