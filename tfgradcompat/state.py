@@ -29,13 +29,20 @@ def preserved_attributes(objects, names):
         attributes = getattr(item, "__dict__", {})
         for name in names:
             if name in attributes:
-                value = attributes[name]
-                saved.append((attributes, name, value, type(value)(value) if type(value) in (list, dict) else None))
+                saved.append((attributes, name, attributes[name], _content(attributes[name])))
     try:
         yield
     finally:
         for attributes, name, value, content in saved:
-            if content is not None:
+            attributes[name] = value
+            # Keras's own kinds of list remember that they were written to: only where it matters.
+            if content is not None and list(map(id, _content(value))) != list(map(id, content)):
                 value.clear()
                 (value.update if isinstance(value, dict) else value.extend)(content)
-            attributes[name] = value
+
+
+def _content(value):
+    """The items of a list or dict."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(value) if isinstance(value, list) else None

@@ -16,6 +16,7 @@ import numpy as np
 from packaging.version import Version
 
 from ..errors import AdapterWarning, UnsupportedModelError
+from ..state import preserved_attributes, preserved_values
 from ..weakcache import WeakCache
 from .base import Adapter, label
 from .graph import CLIP_OPTIONS
@@ -54,8 +55,8 @@ class TapeV1Adapter(Adapter):
         core = _core(model)
         if getattr(core, "_distribution_strategy", None) is not None:
             raise UnsupportedModelError(
-                "%s was compiled under a tf.distribute strategy, where Keras of TensorFlow %s has no train_on_batch; compile it "
-                "without one" % (label(model), self.environment.tensorflow)
+                "%s was compiled under a tf.distribute strategy, where Keras of TensorFlow %s has no train_on_batch; compile "
+                "it without one" % (label(model), self.environment.tensorflow)
             )
         with self._untouched(core):
             if _trains_by_graph(core):
@@ -156,7 +157,9 @@ class TapeV1Adapter(Adapter):
                 gradients = loss.gradients(core.optimizer, params, request.clip)
                 fed = [(place, weight) for place, weight in zip(loss.weights, weights) if weight is not None]
                 parts = [(param, part) for param, gradient in zip(params, gradients) for part in _parts(gradient)]
-                function = loss.function([param for param, _ in parts], [part for _, part in parts], [place for place, _ in fed])
+                function = loss.function(
+                    [param for param, _ in parts], [part for _, part in parts], [place for place, _ in fed]
+                )
             phases = [bool(request.learning_phase)] * len(loss.phases)
             values = function(inputs + targets + [weight for _, weight in fed] + phases)
         values = iter([self.tf.constant(value) for value in values])
@@ -173,20 +176,11 @@ class TapeV1Adapter(Adapter):
     @contextlib.contextmanager
     def _untouched(self, core):
         layers, variables = self._contents(core)
-        values = [variable.read_value() for variable in variables]  # shares memory until one of the two is written to
-        books = [book for layer in layers for book in _books(layer)]
-        with self._other_random_numbers():
-            try:
-                yield
-            finally:
-                for variable, value in zip(variables, values):
-                    variable.assign(value)
-                for layer, name, book, content in books:
-                    if getattr(layer, name, None) is not book:
-                        object.__setattr__(layer, name, book)
-                    if len(book) != len(content):
-                        book.clear()
-                        (book.update if isinstance(book, dict) else book.extend)(content)
+        # What read_value gives shares the variable's memory until one of the two is written to.
+        values = preserved_values(variables, lambda variable: variable.read_value(), lambda variable, value: variable.assign(value))
+        locals_ = [layer._thread_local for layer in layers if hasattr(layer, "_thread_local")]  # 1.15
+        with values, preserved_attributes(layers + locals_, NOTED), self._other_random_numbers():
+            yield
 
     def _contents(self, core):
         """All layers and metrics in a model, itself included, and all variables they hold, RNN states too."""
@@ -260,14 +254,7 @@ def _trainable_as_compiled(core):
 
 
 # What a layer notes down when it is called.
-BOOKS = ("_losses", "_eager_losses", "_callable_losses", "_updates", "_metrics", "_metrics_tensors")
-
-
-def _books(layer):
-    for name in BOOKS:
-        book = getattr(layer, name, None)
-        if book is not None:
-            yield layer, name, book, type(book)(book)
+NOTED = ("_losses", "_eager_losses", "_callable_losses", "_updates", "_metrics", "_metrics_tensors")
 
 
 def _parts(gradient):
