@@ -26,7 +26,7 @@ def training_loss_and_gradient(model, x, y=None, sample_weight=None, class_weigh
     all_before = model.get_weights()
     before = read(weights)
     reset_metrics(model)
-    with _ordered(model):
+    with ordered(model):
         results = model.train_on_batch(x, y, **given(sample_weight=sample_weight, class_weight=class_weight))
     after = read(weights)
     model.set_weights(all_before)
@@ -96,11 +96,11 @@ def _has_reference_variables(model):
 
 
 @contextlib.contextmanager
-def _ordered(model):
+def ordered(model):
     """Finish all gradients before the first update: an update of a reference variable overtakes the gradients that read it.
 
     Only the order changes: each gradient the optimizer got is passed on through an identity that waits for all of them, and
-    the updates of RNN states, which are put back anyway, are left out.
+    the updates of RNN states, which can overtake as well, are left out.
     """
     if not _has_reference_variables(model):
         yield
