@@ -1,4 +1,5 @@
 """The table as data: which adapter serves which versions, what third parties add, and what is refused."""
+import importlib.util
 import textwrap
 import warnings
 from collections import OrderedDict
@@ -8,6 +9,7 @@ from packaging.version import Version
 
 import tfgradcompat
 from processes import python
+from support import KERAS3, requires
 from tfgradcompat import AdapterSpec, AdapterWarning, TfGradCompatError, UnsupportedVersionError, registry
 from tfgradcompat.adapters.base import Adapter
 from tfgradcompat.registry import plugins
@@ -235,3 +237,42 @@ def test_the_entry_points_of_other_groups_are_read_alike():
     listed = {entry.name: entry.load() for entry in plugins._scan("console_scripts") if entry.name == "pytest"}
     assert callable(listed["pytest"])
     assert list(plugins._scan("tfgradcompat.no_such_group")) == []
+
+
+# -- modes and backends that cannot be had: each spoils its process ------------------------------------------------------
+
+OTHER_BACKEND = """
+import numpy as np
+import keras
+import tfgradcompat
+inputs = keras.layers.Input(shape=(3,))
+model = keras.models.Model(inputs, keras.layers.Dense(2)(inputs))
+model.compile("sgd", "mse")
+try:
+    tfgradcompat.get_gradients(model, np.ones((4, 3)), np.ones((4, 2)))
+except tfgradcompat.UnsupportedModelError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_another_backend_is_refused(backend):
+    requires(KERAS3, "one backend")
+    requires(importlib.util.find_spec("jax"), "no other backend is installed: 'jax' and 'numpy' need jax, 'torch' torch")
+    code, output, errors = python("-c", OTHER_BACKEND, KERAS_BACKEND=backend)
+    assert code == 0, errors
+    assert "refused:" in output and repr(backend) in output and "KERAS_BACKEND=tensorflow" in output
+
+
+GRAPH_MODE = """
+import numpy as np
+import tensorflow as tf
+tf.compat.v1.disable_eager_execution()
+""" + OTHER_BACKEND
+
+
+def test_keras_3_without_eager_execution_is_refused():
+    requires(KERAS3, "graph mode is fine")
+    code, output, errors = python("-c", GRAPH_MODE)
+    assert code == 0, errors
+    assert "refused:" in output and "eager execution disabled" in output and "tf_keras" in output
