@@ -95,12 +95,14 @@ def value_and_gradients(
     function = GradientFunction(model, params, clip, unconnected_gradients)
     if not batches.is_batched(x, batch_size, steps):
         return function.value_and_gradients(x, y, sample_weight, learning_phase, evaluate, class_weight)
+    function.adapter.require_compiled(model)  # before anything is drawn from a generator
     return batches.mean(
         function,
-        batches.iterate(function.adapter, model, x, y, sample_weight, batch_size=batch_size, steps=steps, verbose=verbose),
+        batches.iterate(function.adapter, model, x, y, sample_weight, batch_size=batch_size, steps=steps),
         learning_phase=learning_phase,
         evaluate=evaluate,
         class_weight=class_weight,
+        verbose=verbose,
     )
 
 

@@ -82,6 +82,20 @@ class Adapter(object):
             "%s runs eagerly, there is no session to feed; call get_gradients with evaluate=False and use its tensors" % label(model)
         )
 
+    # -- many batches ------------------------------------------------------------------------------------------------
+
+    def dataset(self, model, dataset):
+        """``(elements, length)`` of a ``tf.data.Dataset``: an iterator, and a number, infinity, or ``None`` if unknown."""
+        raise NotImplementedError
+
+    def dense(self, value):
+        """A dense tensor of a loss or gradient that is one, or ``IndexedSlices``; ``None`` stays ``None``."""
+        raise NotImplementedError
+
+    def progress_bar(self, target, verbose):
+        """The flavour's own progress bar, for ``target`` steps or, with ``None``, for nobody knows how many."""
+        return self.environment.module("utils.generic_utils").Progbar(target, verbose=verbose)
+
     def describe(self, model):
         """Facts worth printing, name -> text, beyond what the environment says."""
         return {}

@@ -10,7 +10,7 @@ import weakref
 
 from ..errors import TfGradCompatError
 from ..state import preserved_values
-from . import optimizers
+from . import datasets, optimizers
 from .base import Adapter, unique
 
 # Operations that read a variable's resource handle. Any other consumer in a trace may write to it.
@@ -90,6 +90,12 @@ class EagerAdapter(Adapter):
 
     def zeros_like(self, weight, evaluate):
         return self.tf.zeros_like(self.variable(weight))
+
+    def dataset(self, model, dataset):
+        return datasets.eager_elements(dataset), datasets.eager_length(self.tf, dataset)
+
+    def dense(self, value):
+        return None if value is None else self.tf.convert_to_tensor(value)
 
     def describe(self, model):
         return {"compiled": "no: run_eagerly" if self.runs_uncompiled(model) else "yes: tf.function"}

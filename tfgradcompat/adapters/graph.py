@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import UnsupportedModelError
 from ..weakcache import WeakCache
+from . import datasets
 from .base import Adapter, label
 
 SCOPE = "tfgradcompat"
@@ -34,6 +35,7 @@ class GraphAdapter(Adapter):
         self.backend = environment.module("backend")
         self.lock = threading.RLock()
         self._zeros = WeakCache()
+        self._datasets = datasets.SessionDatasets(self.tf)
 
     # -- what subclasses answer --------------------------------------------------------------------------------------
 
@@ -113,6 +115,14 @@ class GraphAdapter(Adapter):
         pairs += [(place, weight) for place, weight in zip(loss.weights, weights) if weight is not None]
         pairs += [(place, bool(learning_phase)) for place in loss.phases]
         return {place: _feedable(value) for place, value in pairs}
+
+    def dataset(self, model, dataset):
+        executing_eagerly = getattr(self.tf, "executing_eagerly", None)  # 1.7+
+        if executing_eagerly is not None and executing_eagerly():  # standalone Keras beside an eager TensorFlow
+            return map(datasets.as_numpy, datasets.eager_elements(dataset)), datasets.eager_length(self.tf, dataset)
+        graph = getattr(getattr(self.core(model), "total_loss", None), "graph", None)
+        where = graph, self.backend.get_session
+        return self._datasets.elements(dataset, *where), self._datasets.length(dataset, *where)
 
     # -- for subclasses ----------------------------------------------------------------------------------------------
 

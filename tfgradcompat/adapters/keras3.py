@@ -40,6 +40,9 @@ class Keras3Adapter(EagerAdapter):
         with self.python_state(model):
             self._trace_only(lambda: self._call(model, x, 0))
 
+    def progress_bar(self, target, verbose):
+        return self.environment.module("utils.progbar").Progbar(target, verbose=verbose)
+
     def weight_name(self, weight):
         return weight.path
 

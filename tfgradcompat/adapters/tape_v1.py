@@ -18,6 +18,7 @@ from packaging.version import Version
 from ..errors import AdapterWarning, UnsupportedModelError
 from ..state import preserved_attributes, preserved_values
 from ..weakcache import WeakCache
+from . import datasets
 from .base import Adapter, label
 from .graph import CLIP_OPTIONS
 from .graph_endpoints import EndpointsAdapter
@@ -66,6 +67,13 @@ class TapeV1Adapter(Adapter):
     def zeros_like(self, weight, evaluate):
         zeros = np.zeros(weight.shape.as_list(), weight.dtype.base_dtype.as_numpy_dtype)
         return zeros if evaluate else self.tf.constant(zeros)
+
+    def dataset(self, model, dataset):
+        # Arrays, since train_on_batch up to 1.10 makes tensors of another dtype an error.
+        return map(datasets.as_numpy, datasets.eager_elements(dataset)), datasets.eager_length(self.tf, dataset)
+
+    def dense(self, value):
+        return None if value is None else self.tf.convert_to_tensor(value)
 
     def describe(self, model):
         return {"training": "function of a background graph" if _trains_by_graph(_core(model)) else "tape"}
