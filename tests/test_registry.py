@@ -276,3 +276,42 @@ def test_keras_3_without_eager_execution_is_refused():
     code, output, errors = python("-c", GRAPH_MODE)
     assert code == 0, errors
     assert "refused:" in output and "eager execution disabled" in output and "tf_keras" in output
+
+
+# -- describe, in a process of its own -------------------------------------------------------------------------------------
+
+LOADS = """
+import sys
+import tfgradcompat
+print(tfgradcompat.describe()["tensorflow"], "tensorflow" in sys.modules)
+import tensorflow
+before = set(sys.modules)
+unused = type(vars(tensorflow).get("keras")).__name__
+found = tfgradcompat.describe()
+str(found)
+loaded = {name for name in set(sys.modules) - before if name.split(".")[0] in ("tensorflow", "keras", "tf_keras")}
+print(sorted(loaded), type(vars(tensorflow).get("keras")).__name__ == unused)
+"""
+
+
+def test_describe_loads_nothing():
+    code, output, errors = python("-c", LOADS)
+    assert code == 0, errors
+    assert output.splitlines() == ["None False", "[] True"]
+
+
+DISABLED = """
+import tensorflow as tf
+tf.compat.v1.disable_eager_execution()
+import keras
+import tfgradcompat
+found = tfgradcompat.describe()["flavours"]["keras3"]
+print(found["adapter"], found["reason"])
+"""
+
+
+def test_describe_says_why_nothing_serves():
+    requires(KERAS3, "graph mode is fine")
+    code, output, errors = python("-c", DISABLED)
+    assert code == 0, errors
+    assert output.startswith("None Keras 3 cannot work with eager execution disabled")
