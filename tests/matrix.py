@@ -19,8 +19,8 @@ from tests.run import OUTCOMES, ROOT, failing_part, total
 
 LANES = 2
 WORK = os.path.join(ROOT, ".tox")
-# Seconds an environment took, largest first: long ones start first, so that the lanes end together.
-SLOW = "tf2.15 tf2.16 tf2.17 tf2.18 tf2.19 tf2.20 tf2.21 tf2.14 tf2.13 tf2.12 tf2.11 tf2.10 tf2.9 tf2.8".split()
+# Those with more than three combinations of flavour and mode, most first: long ones start first, so that the lanes end together.
+SLOW = "tf2.15 tf2.16 tf2.17 tf2.18 tf2.19 tf2.20 tf2.21 tf2.0 tf2.1 tf2.2 tf1.14 tf1.15".split()
 # Too large, or too specific to one TensorFlow, to keep for the next.
 LARGE = "tensorflow tensorflow-cpu keras keras-nightly tf-keras tensorboard tensorflow-estimator libclang".split()
 

@@ -103,22 +103,22 @@ def dropout(optimizer=None, **kwargs):
     return compile(model, "mse", optimizer, **kwargs), {"x": np.ones((1, 16), "float32"), "y": np.full((1, 1), 9.0, "float32")}
 
 
-def lstm(optimizer=None, temporal=False, **kwargs):
+def lstm(optimizer=None, cell=layers.LSTM, **kwargs):
     """Masked sequences of 3, 2, 3 and 1 steps out of 3, one output per step."""
     inputs = _input(shape=(3, 2))
     hidden = layers.Masking(0.0)(inputs)
-    hidden = layers.LSTM(2, return_sequences=True)(hidden)
+    hidden = cell(2, return_sequences=True)(hidden)
     model = set_weights(Model(inputs, layers.TimeDistributed(layers.Dense(1))(hidden)))
     x = data(ROWS, 3, 2)
     x[1, 2:] = x[3, 1:] = 0
-    return compile(model, "mse", optimizer, temporal=temporal, **kwargs), {"x": x, "y": data(ROWS, 3, 1, seed=8)}
+    return compile(model, "mse", optimizer, **kwargs), {"x": x, "y": data(ROWS, 3, 1, seed=8)}
 
 
 def stateful(optimizer=None, rate=None, **kwargs):
-    """A stateful LSTM, whose states move with every run."""
+    """A stateful RNN, whose states move with every run."""
     shape = (ROWS, 3, 2)
     inputs = _input(batch_shape=shape)
-    hidden = layers.LSTM(2, stateful=True, name="rnn")(inputs)
+    hidden = layers.SimpleRNN(2, stateful=True, name="rnn")(inputs)
     if rate is not None:
         hidden = layers.Dropout(rate)(hidden)
     model = set_weights(Model(inputs, layers.Dense(1)(hidden)))

@@ -117,6 +117,21 @@ def clear():
 
 
 @contextlib.contextmanager
+def untraced():
+    """Training steps run without being traced first, which would take most of the tests' time; the values are the same."""
+    config = getattr(tf, "config", None)
+    switch = getattr(config, "run_functions_eagerly", None)  # 2.3 and later
+    if GRAPH or switch is None:
+        yield
+        return
+    switch(True)
+    try:
+        yield
+    finally:
+        switch(False)
+
+
+@contextlib.contextmanager
 def float64():
     """Models built inside compute in float64."""
     _set_dtype("float64")

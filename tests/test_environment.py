@@ -116,7 +116,10 @@ def test_a_model_built_while_a_function_is_traced_is_an_eager_one():
         built.append(Model(inputs, layers.Activation("tanh")(inputs)))
         return tf.constant(0)
 
-    trace()
+    try:
+        trace()
+    except ValueError as error:  # the model is made all the same; TensorFlow 2.2-2.12 then minds the counters in it
+        assert "first call" in str(error)
     assert inspect(built[0]).mode == "eager"
 
 

@@ -7,7 +7,7 @@ import reference
 import support
 from checks import assert_trains_alike
 from support import GRAPH, K, Version, assert_close, tf
-from tfgradcompat import feed_dict, get_gradients, value_and_gradients
+from tfgradcompat import UnsupportedModelError, feed_dict, get_gradients, value_and_gradients
 
 pytestmark = pytest.mark.skipif(not GRAPH, reason="graph mode only")
 
@@ -15,15 +15,27 @@ WEIGHT = np.array([3, 3, 0, 0], "float32")
 
 
 def _session():
+    if support.FLAVOUR == "tf_keras":
+        from tf_keras.src.backend import get_session  # public only as tf.compat.v1.keras, which is another flavour's
+
+        return get_session()
     return K.get_session() if hasattr(K, "get_session") else tf.compat.v1.keras.backend.get_session()
 
 
-def _run(tensors, feed):
-    if support.STANDALONE and support.TF >= Version("2.0"):
-        from keras.backend.tensorflow_backend import get_session
+# Standalone Keras on an eager TensorFlow lives in a graph that TensorFlow gives no session for.
+SESSIONS = not (support.STANDALONE and support.TF >= Version("2.0"))
 
-        return get_session().run(tensors, feed)
+
+def _run(tensors, feed):
+    support.requires(SESSIONS, "`get_session` is not available when using TensorFlow 2.0")
     return _session().run(tensors, feed)
+
+
+def test_no_session_no_feeds():
+    support.requires(not SESSIONS, "a session runs the model")
+    model, batch = models.dense()
+    with pytest.raises(UnsupportedModelError, match="no session can run"):
+        feed_dict(model, **batch)
 
 
 def test_symbolic_gradients():

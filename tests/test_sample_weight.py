@@ -6,7 +6,7 @@ import models
 import reference
 import support
 from checks import assert_trains_alike
-from support import assert_close
+from support import assert_close, layers
 from tfgradcompat import get_gradients
 
 HALF = np.array([3, 3, 0, 0], "float32")  # tells division by the sum of weights, the share of weighted samples and the number
@@ -69,7 +69,7 @@ def test_temporal_weights():
 
 @pytest.mark.parametrize("shape", [(4,), (4, 1)], ids=str)
 def test_weights_of_masked_sequences(shape):
-    model, batch = models.lstm()
+    model, batch = models.lstm(cell=layers.SimpleRNN)
     assert_trains_alike(model, dict(batch, sample_weight=MIXED.reshape(shape)))
 
 

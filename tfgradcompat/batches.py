@@ -116,11 +116,13 @@ def mean(function, batches, *, learning_phase=0, evaluate=True, class_weight=Non
         for one, value in zip(means, values):
             one.add(value if evaluate else function.adapter.dense(value), size, samples)
         if bar is not None:
+            if done == batches.length:
+                bar.interval = 0  # old releases may hold back the last update, too, if it comes soon after another
             bar.update(done, [("loss", float(loss))])
     if not done:
         raise ValueError("there is no batch in `x`: it is empty, or a generator that has been used up; nothing to average")
     if bar is not None and done != batches.length:
-        bar.target = done  # now known, and what makes the bar end its line
+        bar.target, bar.interval = done, 0  # now known, and what makes the bar end its line
         bar.update(done)
     loss, gradients = means[0].value, [one.value for one in means[1:]]
     return loss, pack(structure, gradients)

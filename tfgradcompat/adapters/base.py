@@ -94,7 +94,8 @@ class Adapter(object):
 
     def progress_bar(self, target, verbose):
         """The flavour's own progress bar, for ``target`` steps or, with ``None``, for nobody knows how many."""
-        return self.environment.module("utils.generic_utils").Progbar(target, verbose=verbose)
+        options = {} if target is not None else {"interval": 0}  # standalone Keras 2.0 compares a target with its interval
+        return self.environment.module("utils.generic_utils").Progbar(target, verbose=verbose, **options)
 
     def describe(self, model):
         """Facts worth printing, name -> text, beyond what the environment says."""

@@ -126,6 +126,10 @@ class GraphAdapter(Adapter):
 
     # -- for subclasses ----------------------------------------------------------------------------------------------
 
+    def differentiable(self, total, trained):
+        """The loss to add gradients to: ``total``, or an equal one where that could not be done."""
+        return total
+
     def training_key(self, core):
         """What decides, beside the loss, which gradients training computes."""
         return [core.optimizer] + _clip_options(core.optimizer) + list(core._collected_trainable_weights)
@@ -174,15 +178,13 @@ class LossGraph(object):
     """
 
     def __init__(self, adapter, total, inputs, targets, weights, trained, key):
-        self._tf, self._backend = adapter.tf, adapter.backend
+        self._adapter, self._tf = adapter, adapter.tf
         self.graph = total.graph
         self.total = total
         self.inputs, self.targets, self.weights = list(inputs), list(targets), list(weights)
         self.phases = _learning_phases(total)
-        self.value = total
-        if total.get_shape().ndims != 0:  # no reduction: what is differentiated is the sum
-            with building(self.graph):
-                self.value = self._tf.reduce_sum(total)
+        self.value = None  # the scalar loss, of the same run as the gradients
+        self._differentiated = None  # the tensor that was differentiated so far
         self._trained = list(trained)
         self._key = references(key)
         self._raw = {}  # id of a variable -> (variable, gradient); the variable is kept so that its id is not used again
@@ -194,54 +196,65 @@ class LossGraph(object):
 
     def gradients(self, optimizer, params, clip):
         """One gradient of the loss, or ``None``, for each of ``params``."""
-        trained = set(map(id, self._trained))
-        if clip and any(id(param) in trained for param in params):
-            if self._clipped is None:
-                self._clipped = self._training_gradients(optimizer)
-        else:
-            trained = ()
-        self._differentiate(optimizer, [param for param in params if id(param) not in trained])
+        trained = set(map(id, self._trained)) if clip else set()
+        trains = any(id(param) in trained for param in params)
+        # All that is trained together: a norm may be a joint one.
+        self._differentiate(
+            optimizer, (self._trained if trains else []) + [param for param in params if id(param) not in trained]
+        )
+        if trains and self._clipped is None:
+            self._clipped = self._training_gradients(optimizer)
         return [self._clipped[id(param)] if id(param) in trained else self._raw[id(param)][1] for param in params]
 
     def function(self, params, gradients, weights):
         """``K.function`` from the feeds to the loss and those of ``gradients`` that are not ``None``, dense."""
         connected = [(param, gradient) for param, gradient in zip(params, gradients) if gradient is not None]
-        key = tuple(id(gradient) for _, gradient in connected) + (None,) + tuple(id(place) for place in weights)
+        key = (id(self.value),) + tuple(id(gradient) for _, gradient in connected) + tuple(id(place) for place in weights)
         if key not in self._functions:
             with building(self.graph):
                 outputs = [self.value] + [self._dense(param, gradient) for param, gradient in connected]
             inputs = self.inputs + self.targets + list(weights) + self.phases
-            # The gradients are kept so that their ids are not used again.
+            # The tensors are kept so that their ids are not used again.
             scope = no_scope if _is_function_graph(self.graph) else building
             with scope(self.graph):
-                self._functions[key] = (self._backend.function(inputs, outputs), connected)
+                self._functions[key] = (self._adapter.backend.function(inputs, outputs), connected, self.value)
         return self._functions[key][0]
 
     def _differentiate(self, optimizer, variables):
         """Fill in the raw gradients; the loss is scaled and they are unscaled where the optimizer does so."""
         missing = [variable for variable in variables if id(variable) not in self._raw]
+        if not missing and self.value is not None:
+            return
+        total = self._adapter.differentiable(self.total, self._trained)
+        if total is not self._differentiated:
+            # All anew, so that the loss and every gradient see the same random numbers in one run.
+            missing = [variable for variable, _ in self._raw.values()] + missing
+            self._differentiated, self._raw, self._clipped = total, {}, None
+            self.value = self._scalar(total)
         if not missing:
             return
         with building(self.graph), loss_scale_flags(optimizer):
-            loss = self.total
             scales = hasattr(optimizer, "get_scaled_loss")
-            if scales:
-                loss = optimizer.get_scaled_loss(loss)
-            gradients = self._tf.gradients(loss, missing)
+            gradients = self._tf.gradients(optimizer.get_scaled_loss(total) if scales else total, missing)
             if scales:
                 gradients = optimizer.get_unscaled_gradients(gradients)
         for variable, gradient in zip(missing, gradients):
             self._raw[id(variable)] = (variable, gradient)
 
+    def _scalar(self, total):
+        if total.get_shape().ndims == 0:
+            return total
+        with building(self.graph):  # no reduction: what is differentiated is the sum
+            return self._tf.reduce_sum(total)
+
     def _training_gradients(self, optimizer):
-        """id -> gradient as training hands it to the update rule, of all that is trained: a norm may be a joint one."""
-        self._differentiate(optimizer, self._trained)
+        """id -> gradient as training hands it to the update rule, for each variable that is trained."""
         pairs = [self._raw[id(variable)] for variable in self._trained]
         connected = [pair for pair in pairs if pair[1] is not None]
         result = {id(variable): None for variable, _ in pairs}
         if connected:
             with building(self.graph), loss_scale_flags(optimizer):
-                gradients = _as_in_training(optimizer, self.total, connected)
+                gradients = _as_in_training(optimizer, self._differentiated, connected)
             result.update((id(variable), gradient) for (variable, _), gradient in zip(connected, gradients))
         return result
 
@@ -348,21 +361,27 @@ def _reference(item):
         return lambda: item
 
 
+def ancestors(tensor):
+    """The operations that ``tensor`` depends on, its own first."""
+    seen, found = {tensor.op}, [tensor.op]
+    for op in found:  # grows as it goes
+        for source in [one.op for one in op.inputs] + list(op.control_inputs):
+            if source not in seen:
+                seen.add(source)
+                found.append(source)
+    return found
+
+
+def is_placeholder(op):
+    return op.type in ("Placeholder", "PlaceholderWithDefault", "PlaceholderV2")
+
+
 def _learning_phases(loss):
     """The learning phase placeholders that ``loss`` depends on, found in the graph.
 
     ``K.learning_phase()`` may name another one by now (after ``clear_session``) or be a number.
     """
-    phases, seen, queue = [], {loss.op}, [loss.op]
-    while queue:
-        op = queue.pop()
-        if op.type in ("Placeholder", "PlaceholderWithDefault") and "keras_learning_phase" in op.name:
-            phases.append(op.outputs[0])
-        for source in [tensor.op for tensor in op.inputs] + list(op.control_inputs):
-            if source not in seen:
-                seen.add(source)
-                queue.append(source)
-    return phases
+    return [op.outputs[0] for op in ancestors(loss) if is_placeholder(op) and "keras_learning_phase" in op.name]
 
 
 def _depends_on_phase(layer):

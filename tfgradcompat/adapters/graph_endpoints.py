@@ -6,7 +6,10 @@ before.
 """
 import contextlib
 
+from packaging.version import Version
+
 from .graph import GraphAdapter, LossGraph, building, references, same
+from .graph_loops import unseen
 
 
 class EndpointsAdapter(GraphAdapter):
@@ -42,6 +45,10 @@ class EndpointsAdapter(GraphAdapter):
         )
         built[weighted] = loss, references(self._recipe(core))
         return loss
+
+    def differentiable(self, total, trained):
+        # Up to 2.4 Keras makes its loops ready for gradients.
+        return total if self.environment.tensorflow < Version("2.5") else unseen(self.tf, total, trained)
 
     def _own_total(self, core, takers, weighted):
         """What ``_compile_weights_loss_and_weighted_metrics`` would make ``total_loss``, and its weights' placeholders."""
