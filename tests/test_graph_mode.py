@@ -1,4 +1,6 @@
 """Symbolic gradients and how to run them; models in graphs of their own."""
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -92,15 +94,39 @@ def test_a_model_in_another_graph():
     session.close()
 
 
-def test_recurrent_gradients_before_anything_ran():
-    """Newer releases cannot add a gradient to a loop that has run; one that is built before is fine, and training after it."""
+def _recurrent():
+    inputs = support.layers.Input(shape=(3, 2))
+    model = support.Model(inputs, support.layers.Dense(1)(support.layers.LSTM(2)(inputs)))
+    return support.compile(model, "mse"), {"x": models.data(4, 3, 2), "y": models.data(4, 1, seed=8)}
+
+
+@contextlib.contextmanager
+def _loops_by_default():
+    """Loops as users have them; support makes them ready for gradients."""
     support.requires(support.TF >= Version("2.4") and not support.STANDALONE, "loops may always get their gradients later")
     intermediates = tf.compat.v1.experimental.output_all_intermediates
     intermediates(None)
     try:
-        inputs = support.layers.Input(shape=(3, 2))
-        model = support.Model(inputs, support.layers.Dense(1)(support.layers.LSTM(2)(inputs)))
-        support.compile(model, "mse")
-        assert_trains_alike(model, {"x": models.data(4, 3, 2), "y": models.data(4, 1, seed=8)})
+        yield
     finally:
         intermediates(True)
+
+
+def test_recurrent_gradients_before_anything_ran():
+    """Newer releases cannot add a gradient to a loop that has run; one that is built before is fine, and training after it."""
+    with _loops_by_default():
+        assert_trains_alike(*_recurrent())
+
+
+def test_recurrent_gradients_after_something_ran():
+    """Weights were set, say. Training itself fails from now on, so the reference is a twin whose loops are ready."""
+    with _loops_by_default():
+        model, batch = _recurrent()
+        support.set_weights(model)
+        gradients = get_gradients(model, learning_phase=1, **batch)
+        assert_close(get_gradients(model, learning_phase=1, **batch), gradients)
+        weights = model.get_weights()
+    support.clear()
+    twin, batch = _recurrent()
+    twin.set_weights(weights)
+    assert_close(gradients, reference.training_gradient(twin, **batch))

@@ -25,7 +25,7 @@ class WeakCache(object):
         def forget(reference):
             # The id may belong to a new object already.
             if values.get(key, (None,))[0] is reference:
-                del values[key]
+                values.pop(key, None)
 
         with self._lock:
             values[key] = (weakref.ref(owner, forget), value)

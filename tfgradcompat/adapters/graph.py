@@ -13,11 +13,10 @@ import numpy as np
 
 from ..errors import UnsupportedModelError
 from ..weakcache import WeakCache
-from . import datasets
+from . import datasets, optimizers
 from .base import Adapter, label
 
 SCOPE = "tfgradcompat"
-CLIP_OPTIONS = ("clipnorm", "clipvalue", "global_clipnorm")
 FRAMEWORKS = ("tensorflow", "tensorflow_core", "keras", "tf_keras")
 
 
@@ -132,7 +131,7 @@ class GraphAdapter(Adapter):
 
     def training_key(self, core):
         """What decides, beside the loss, which gradients training computes."""
-        return [core.optimizer] + _clip_options(core.optimizer) + list(core._collected_trainable_weights)
+        return [core.optimizer] + list(optimizers.options(core.optimizer)) + list(core._collected_trainable_weights)
 
     @contextlib.contextmanager
     def _session(self, core):
@@ -275,7 +274,7 @@ def _as_in_training(optimizer, loss, pairs):
         if hasattr(wrapped, "get_gradients"):  # standalone Keras 2.3 wraps tf.keras optimizers, too
             return _as_in_training(wrapped, loss, pairs)
         return [gradient for gradient, _ in wrapped.compute_gradients(loss, var_list=variables)]
-    inner = _unscaled(optimizer)
+    inner = optimizers.inner(optimizer)
     overridden = not _is_own(optimizer, "get_gradients") or not _is_own(inner, "get_gradients")
     if hasattr(inner, "_transform_gradients"):  # 2.4+ (OptimizerV2): clipping sits in apply_gradients
         gradients = optimizer.get_gradients(loss, variables) if overridden else raw
@@ -283,7 +282,7 @@ def _as_in_training(optimizer, loss, pairs):
         transformed = inner._transform_gradients(inner._aggregate_gradients(transformed))
         return [gradient for gradient, _ in transformed]
     if hasattr(inner, "get_gradients"):  # up to 2.3, and Keras 1 style optimizers of any version: clips itself
-        clips = any(option is not None for option in _clip_options(optimizer))
+        clips = any(option is not None for option in optimizers.options(optimizer))
         return optimizer.get_gradients(loss, variables) if overridden or clips else raw
     if hasattr(inner, "_clip_gradients"):  # 2.9+ new-style optimizers: Keras compiles them here but cannot train
         return inner._clip_gradients(list(raw))
@@ -297,23 +296,10 @@ def _wrapped(optimizer):
     return None
 
 
-def _unscaled(optimizer):
-    """The optimizer inside a loss scale optimizer, or ``optimizer``."""
-    while hasattr(optimizer, "get_scaled_loss"):
-        # inner_optimizer: 2.4+
-        optimizer = optimizer.inner_optimizer if hasattr(optimizer, "inner_optimizer") else optimizer._optimizer
-    return optimizer
-
-
 def _is_own(optimizer, method):
     """Whether a method is the framework's, or missing, not a user's subclass's."""
     function = getattr(type(optimizer), method, None)
     return function is None or function.__module__.split(".")[0] in FRAMEWORKS
-
-
-def _clip_options(optimizer):
-    inner = _unscaled(optimizer)
-    return [getattr(inner, name, None) for name in CLIP_OPTIONS]
 
 
 @contextlib.contextmanager

@@ -41,7 +41,8 @@ def _seen(graph, loops, variables):
     loops, passed = set(loops), False
     for operation in graph.get_operations():  # in the order they were made
         passed = passed or operation in loops
-        if passed and operation.type == "VarIsInitializedOp":
+        # Each variable has such an operation of its own, too.
+        if passed and operation.type == "VarIsInitializedOp" and not operation.name.endswith("/IsInitialized/VarIsInitializedOp"):
             return True
     return False
 

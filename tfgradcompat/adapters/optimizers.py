@@ -1,7 +1,9 @@
-"""What an eager optimizer does to a loss and its gradients before the update rule: scaling and clipping.
+"""What an optimizer does to a loss and its gradients before the update rule: scaling and clipping.
 
 Every family is asked by capability; the optimizer's own code does the work, so its order of operations is kept.
 """
+
+CLIP_OPTIONS = ("clipnorm", "clipvalue", "global_clipnorm")
 
 
 def inner(optimizer):
@@ -51,9 +53,7 @@ def _divided(tf, gradient, scale):
 
 def clips(optimizer):
     """Whether the optimizer changes gradients between unscaling and the update rule."""
-    options = ("clipnorm", "clipvalue", "global_clipnorm")
-    optimizer = inner(optimizer)
-    return any(getattr(optimizer, name, None) is not None for name in options) or clips_jointly(optimizer)
+    return any(value is not None for value in options(optimizer)) or clips_jointly(optimizer)
 
 
 def clips_jointly(optimizer):
@@ -78,4 +78,4 @@ def clipped_gradients(optimizer, gradients, weights):
 def options(optimizer):
     """The settings that a traced function bakes in; part of its cache key."""
     optimizer = inner(optimizer)
-    return tuple(getattr(optimizer, name, None) for name in ("clipnorm", "clipvalue", "global_clipnorm"))
+    return tuple(getattr(optimizer, name, None) for name in CLIP_OPTIONS)

@@ -20,9 +20,9 @@ from ..state import preserved_attributes, preserved_values
 from ..weakcache import WeakCache
 from . import datasets
 from .base import Adapter, label
-from .graph import CLIP_OPTIONS
 from .graph_endpoints import EndpointsAdapter
 from .graph_placeholders import PlaceholdersAdapter
+from .optimizers import CLIP_OPTIONS
 
 
 class TapeV1Adapter(Adapter):
