@@ -7,6 +7,7 @@ TensorFlow, and the mode it has by itself. Tests take the framework from here, s
 import contextlib
 import os
 import random
+import sys
 import warnings
 from collections import OrderedDict
 
@@ -117,6 +118,9 @@ def clear():
     """Forget the models of earlier tests, so that graphs and names do not grow from test to test."""
     if not KERAS3:
         K.clear_session()
+        backend = sys.modules[K.function.__module__]
+        if EAGER and TF < Version("1.14") and hasattr(backend, "_GRAPH"):
+            backend._GRAPH = None  # TensorFlow 1.13 keeps the graph behind eager models, and copies all of it per function
 
 
 @contextlib.contextmanager

@@ -28,9 +28,9 @@ def _session():
 SESSIONS = not (support.STANDALONE and support.TF >= Version("2.0"))
 
 
-def _run(tensors, feed):
+def _run(tensors, model, learning_phase, batch):
     support.requires(SESSIONS, "`get_session` is not available when using TensorFlow 2.0")
-    return _session().run(tensors, feed)
+    return _session().run(tensors, feed_dict(model, learning_phase=learning_phase, **batch))
 
 
 def test_no_session_no_feeds():
@@ -45,7 +45,7 @@ def test_symbolic_gradients():
     loss, gradients = value_and_gradients(model, evaluate=False, learning_phase=1, **batch)
     assert all(hasattr(gradient, "graph") or hasattr(gradient, "indices") for gradient in gradients)
     support.read(model.weights)  # initialises
-    results = _run([loss] + list(gradients), feed_dict(model, learning_phase=1, **batch))
+    results = _run([loss] + list(gradients), model, 1, batch)
     expected_loss, expected = reference.training_loss_and_gradient(model, **batch)
     assert_close(results[0], expected_loss)
     assert_close(results[1:], expected)
@@ -55,7 +55,7 @@ def test_symbolic_gradients():
 def test_symbolic_gradients_take_the_phase_fed(phase):
     model, batch = models.batch_norm(rate=None)
     gradients = get_gradients(model, evaluate=False, learning_phase=phase, **batch)
-    results = _run(list(gradients), feed_dict(model, learning_phase=phase, **batch))
+    results = _run(list(gradients), model, phase, batch)
     assert_close(results, get_gradients(model, learning_phase=phase, **batch))
 
 
@@ -63,14 +63,14 @@ def test_symbolic_gradients_with_weights():
     model, batch = models.dense()
     weighted = dict(batch, sample_weight=WEIGHT)
     gradients = get_gradients(model, evaluate=False, learning_phase=1, **weighted)
-    results = _run(list(gradients), feed_dict(model, learning_phase=1, **weighted))
+    results = _run(list(gradients), model, 1, weighted)
     assert_close(results, reference.training_gradient(model, **weighted))
 
 
 def test_several_inputs_and_outputs():
     model, batch = models.loss_weights(shape="dict")
     gradients = get_gradients(model, evaluate=False, learning_phase=1, **batch)
-    results = _run(list(gradients), feed_dict(model, learning_phase=1, **batch))
+    results = _run(list(gradients), model, 1, batch)
     assert_close(results, reference.training_gradient(model, **batch))
 
 
