@@ -184,6 +184,10 @@ def conclude(records, require_all, seconds):
         print("missing, because their Python was not found: " + " ".join(missing))
     if failed:
         print("failed: " + " ".join(failed))
+    for record in sorted(records, key=lambda record: record["name"]):
+        for run in record["combinations"]:
+            for test in run["failures"] + [run["trouble"]] * bool(run["trouble"]):
+                print("    %s %s %s: %s" % (record["name"], run["flavour"], run["mode"], test))
     print("%s passed, %s failed, %s skipped" % tuple(counts[outcome] for outcome in OUTCOMES))
     return 1 if failed or not counts["passed"] or (missing and require_all) else 0
 

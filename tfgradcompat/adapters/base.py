@@ -95,11 +95,25 @@ class Adapter(object):
     def progress_bar(self, target, verbose):
         """The flavour's own progress bar, for ``target`` steps or, with ``None``, for nobody knows how many."""
         options = {} if target is not None else {"interval": 0}  # standalone Keras 2.0 compares a target with its interval
-        return self.environment.module("utils.generic_utils").Progbar(target, verbose=verbose, **options)
+        bar_class = self.environment.module("utils.generic_utils").Progbar
+        if target is None and self.environment.flavour == "tf.keras" and self.environment.tensorflow.release[:2] in ((1, 5), (1, 6)):
+            bar_class, target = _grown(bar_class), 1
+        return bar_class(target, verbose=verbose, **options)
 
     def describe(self, model):
         """Facts worth printing, name -> text, beyond what the environment says."""
         return {}
+
+
+def _grown(bar_class):
+    """A progress bar whose target is what has been done, for releases whose own bar fails without a target."""
+
+    class Progbar(bar_class):
+        def update(self, current, *arguments, **options):
+            self.target = max(self.target, current)
+            bar_class.update(self, current, *arguments, **options)
+
+    return Progbar
 
 
 def densify(slices):

@@ -219,6 +219,10 @@ class LossGraph(object):
                 self._functions[key] = (self._adapter.backend.function(inputs, outputs), connected, self.value)
         return self._functions[key][0]
 
+    def discard_functions(self):
+        """Build all functions anew when they are next wanted."""
+        self._functions.clear()
+
     def _differentiate(self, optimizer, variables):
         """Fill in the raw gradients; the loss is scaled and they are unscaled where the optimizer does so."""
         missing = [variable for variable in variables if id(variable) not in self._raw]

@@ -169,7 +169,11 @@ class TapeV1Adapter(Adapter):
                     [param for param, _ in parts], [part for _, part in parts], [place for place, _ in fed]
                 )
             phases = [bool(request.learning_phase)] * len(loss.phases)
-            values = function(inputs + targets + [weight for _, weight in fed] + phases)
+            try:
+                values = function(inputs + targets + [weight for _, weight in fed] + phases)
+            except Exception:
+                loss.discard_functions()  # 1.13: a function that has failed once is cancelled ever after
+                raise
         values = iter([self.tf.constant(value) for value in values])
         return next(values), [self._put_together(param, gradient, values) for param, gradient in zip(params, gradients)]
 
