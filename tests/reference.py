@@ -97,7 +97,7 @@ def _has_reference_variables(model):
 
 @contextlib.contextmanager
 def ordered(model):
-    """Finish all gradients before the first update: an update of a reference variable overtakes the gradients that read it.
+    """Finish loss and gradients before the first update: an update of a reference variable overtakes what still reads it.
 
     Only the order changes: each gradient the optimizer got is passed on through an identity that waits for all of them, and
     the updates of RNN states, which can overtake as well, are left out.
@@ -111,7 +111,7 @@ def ordered(model):
 
     def get_gradients(loss, params):
         gradients = original(loss, params)
-        with tf.control_dependencies([part for gradient in gradients for part in _tensors(gradient)]):
+        with tf.control_dependencies([loss] + [part for gradient in gradients for part in _tensors(gradient)]):
             return [_identity(gradient) for gradient in gradients]
 
     trained.train_function = None

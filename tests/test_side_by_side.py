@@ -36,8 +36,10 @@ def test_two_flavours():
         other.backend.clear_session()  # each flavour has a session of its own, for the graph it was made in
         support.clear()
     model, batch = models.dense()
+    # Before the twin exists: standalone Keras marks the variables of all Kerases initialised, in its own session.
+    weights = model.get_weights()
     twin = _dense(other)
-    twin.set_weights(model.get_weights())
+    twin.set_weights(weights)
     mine, theirs = get_gradients(model, **batch), get_gradients(twin, **batch)
     assert type(model) is not type(twin)
     assert_close(theirs, mine)

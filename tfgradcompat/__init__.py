@@ -1,5 +1,5 @@
 """The gradients of a Keras model's training loss, one call on every TensorFlow. Importing this imports no TensorFlow."""
-from .api import feed_dict, get_gradients, gradient_function, value_and_gradients
+from .api import feed_dict, get_gradients, get_outputs, gradient_function, gradients_of, select, value_and_gradients
 from .errors import (
     AdapterWarning,
     InvalidParamsError,
@@ -27,8 +27,11 @@ __all__ = [
     "describe",
     "feed_dict",
     "get_gradients",
+    "get_outputs",
     "gradient_function",
+    "gradients_of",
     "locate",
     "register",
+    "select",
     "value_and_gradients",
 ]

@@ -1,9 +1,11 @@
 """The facade: arguments in, results out. What differs between versions is the adapters' affair."""
-import warnings
+import numbers
 
-from . import batches
+from . import batches, selectors
 from .adapters.base import Batch, Request
-from .params import Params
+from .adapters.taps import Of
+from .errors import InvalidParamsError
+from .params import Params, tap, unconnected
 from .registry import adapter_for
 
 UNCONNECTED = ("none", "zero", "raise")
@@ -23,7 +25,8 @@ def get_gradients(
     unconnected_gradients="none",
     batch_size=None,
     steps=None,
-    verbose=0
+    verbose=0,
+    as_dict=False
 ):
     """The gradients of the model's training loss.
 
@@ -34,8 +37,9 @@ def get_gradients(
         model: a compiled Keras model of any flavour.
         x, y, sample_weight: one batch, as ``train_on_batch`` of the model's Keras takes it: arrays of shape
             ``(batch, ...)``, or lists or dicts of these. ``x`` may also be a dataset, generator or ``Sequence`` of batches.
-        params: what to differentiate by: a weight, or any nest (list, tuple, dict) of weights; ``None`` is
-            ``model.trainable_weights``.
+        params: what to differentiate by: a weight, a layer output (``layer.output``), a model input (``model.inputs[i]``), a
+            layer, which means its output, a name (see ``select``), or any nest (list, tuple, dict) of these; ``None`` is
+            ``model.trainable_weights``. A layer that is called several times in one pass gives a list in the order of calls.
         learning_phase: 0 or False runs Dropout, BatchNormalization and the like as at inference, 1 or True as in training.
         evaluate: True returns NumPy arrays, False the backend's tensors uncopied; in graph mode these are symbolic, to be
             run with ``feed_dict``.
@@ -48,8 +52,10 @@ def get_gradients(
             weighted by the number of samples in each.
         steps: with batches, how many to take at most.
         verbose: 1 shows Keras's progress bar over the batches.
+        as_dict: True returns an ordered dict by readable name instead: a weight's name (Keras 3: path), a layer's, an input's.
 
-    Returns the gradients in the structure of ``params``, each of its param's shape and dtype.
+    Returns the gradients in the structure of ``params``, each of its param's shape and dtype. Of a layer output or an input
+    that is the shape it has in this batch: entry ``[i, ...]`` is the derivative of the loss by that entry, summed over nothing.
 
     Raises ``NotCompiledError``, ``UnsupportedModelError``, ``UnsupportedVersionError``, ``InvalidParamsError``, and
     whatever Keras raises for data that does not fit.
@@ -68,6 +74,7 @@ def get_gradients(
         batch_size=batch_size,
         steps=steps,
         verbose=verbose,
+        as_dict=as_dict,
     )[1]
 
 
@@ -85,14 +92,15 @@ def value_and_gradients(
     unconnected_gradients="none",
     batch_size=None,
     steps=None,
-    verbose=0
+    verbose=0,
+    as_dict=False
 ):
     """The training loss and its gradients: ``(loss, gradients)``. Arguments as for ``get_gradients``.
 
     The loss is the scalar that ``train_on_batch`` minimises (data losses times loss weights, regularisers, ``add_loss``),
     a NumPy scalar with ``evaluate=True``.
     """
-    function = GradientFunction(model, params, clip, unconnected_gradients)
+    function = GradientFunction(model, params, clip, unconnected_gradients, as_dict)
     if not batches.is_batched(x, batch_size, steps):
         return function.value_and_gradients(x, y, sample_weight, learning_phase, evaluate, class_weight)
     function.adapter.require_compiled(model)  # before anything is drawn from a generator
@@ -118,14 +126,14 @@ def gradient_function(model, params=None, *, clip=True, unconnected_gradients="n
 class GradientFunction(object):
     """Gradients of one model's training loss by fixed params; see ``gradient_function``."""
 
-    def __init__(self, model, params, clip, unconnected_gradients):
-        if unconnected_gradients not in UNCONNECTED:
-            raise ValueError("unconnected_gradients must be one of %s, got %r" % (", ".join(UNCONNECTED), unconnected_gradients))
+    def __init__(self, model, params, clip, unconnected_gradients, as_dict=False):
+        _require_choice(unconnected_gradients)
         self.adapter = adapter_for(model)
         self._model = model
         self._requested = params
         self._clip = bool(clip)
         self._unconnected = unconnected_gradients
+        self._as_dict = as_dict
 
     def __repr__(self):
         return "GradientFunction(%r, params=%r)" % (getattr(self._model, "name", None), self._requested)
@@ -146,26 +154,121 @@ class GradientFunction(object):
         batch = Batch(x, y, sample_weight, class_weight)
         adapter.build(model, batch)
         params = Params(adapter, model, self._requested)
-        request = Request(int(bool(learning_phase)), self._clip, bool(evaluate))
+        request = Request(int(bool(learning_phase)), self._clip, bool(evaluate), self._unconnected == "zero")
         loss, gradients = adapter.gradients(model, params.unique, batch, request)
-        gradients = [
-            self._connected(params, place, gradient, evaluate) for place, gradient in enumerate(gradients)
-        ]
-        if evaluate:
-            loss = adapter.to_numpy(loss)
-            gradients = [None if gradient is None else adapter.to_numpy(gradient) for gradient in gradients]
-        return loss, params.pack(gradients)
+        results = _results(params, gradients, evaluate, self._unconnected, "the training loss", self._as_dict)
+        return adapter.to_numpy(loss) if evaluate else loss, results
 
-    def _connected(self, params, place, gradient, evaluate):
-        if gradient is not None:
-            return gradient
-        if self._unconnected == "zero":
-            return self.adapter.zeros_like(params.unique[place], evaluate)
-        message = "the training loss does not depend on %s: its gradient is None" % params.names[place]
-        if self._unconnected == "raise":
-            raise ValueError(message + "; pass unconnected_gradients='zero' or 'none' to allow this")
-        warnings.warn(message, UserWarning, stacklevel=4)
+
+def _results(params, gradients, evaluate, choice, what, as_dict):
+    results = params.results(gradients, evaluate, lambda place: unconnected(params, place, choice, evaluate, what))
+    return params.named(results) if as_dict else params.pack(results)
+
+
+def _require_choice(unconnected_gradients):
+    if unconnected_gradients not in UNCONNECTED:
+        raise ValueError("unconnected_gradients must be one of %s, got %r" % (", ".join(UNCONNECTED), unconnected_gradients))
+
+
+def gradients_of(
+    model, x, of=None, params=None, learning_phase=0, evaluate=True, *, unconnected_gradients="none", as_dict=False
+):
+    """The derivative of anything the model computes; neither a loss nor a compiled model is needed.
+
+    Successor of ``K.gradients(model.output[:, c], params)``: class activation maps, saliency, deep dream.
+
+    Arguments:
+        model: a Keras model of any flavour.
+        x: one batch of inputs, as ``predict_on_batch`` of the model's Keras takes it.
+        of: what to differentiate. ``None``: the sum of all outputs. An int or a tuple of ints and slices: that entry of the
+            output of each sample, summed over the batch (``of=3`` is ``output[:, 3]``). A layer output, a layer or its name: the
+            sum of that. A callable: it gets the model's outputs, as the model returns them, and returns a tensor, which is summed;
+            keep the callable, since what is compiled for it is dropped with it.
+        params, evaluate, unconnected_gradients, as_dict: as for ``get_gradients``. In graph mode with ``evaluate=False`` the
+            tensors are to be run with ``feed_dict(model, x)``.
+        learning_phase: 0 or False runs the model as ``predict`` does, 1 or True as in training.
+
+    Returns the gradients in the structure of ``params``.
+
+    Raises ``UnsupportedModelError``, ``UnsupportedVersionError``, ``InvalidParamsError``, ValueError for an ``of`` that does not
+    fit the outputs, and whatever Keras raises for data that does not fit.
+    """
+    _require_choice(unconnected_gradients)
+    adapter = adapter_for(model)
+    adapter.build(model, Batch(x, None, None, None))
+    resolved = Params(adapter, model, params)
+    request = Request(int(bool(learning_phase)), False, bool(evaluate), unconnected_gradients == "zero")
+    target = Of(_target(adapter, model, of))
+    _, gradients = adapter.gradients_of(model, target, resolved.unique, x, request)
+    return _results(resolved, gradients, evaluate, unconnected_gradients, "what is differentiated", as_dict)
+
+
+def _target(adapter, model, of):
+    if of is None:
         return None
+    if isinstance(of, numbers.Integral):
+        return (int(of),)
+    if isinstance(of, (tuple, list)):
+        return tuple(of)
+    if isinstance(of, str):
+        of = selectors.select(adapter, model, of, "outputs")
+    found = tap(adapter, model, of)
+    if found is None and not callable(of):
+        raise InvalidParamsError("%r is no output of the model %r, no layer and no callable" % (of, getattr(model, "name", "?")))
+    return of if found is None else found
+
+
+def get_outputs(model, layers, x, learning_phase=0, *, evaluate=True, as_dict=False):
+    """The outputs of layers (activations) for one batch.
+
+    Arguments:
+        model: a Keras model of any flavour; it need not be compiled.
+        layers: what to compute: a layer output, a layer, its name or index in ``model.layers``, ``"*"`` for all layers, or any
+            nest of these. A layer that is called several times gives a list in the order of calls.
+        x: one batch of inputs, as ``predict_on_batch`` of the model's Keras takes it.
+        learning_phase: 0 or False runs the model as ``predict`` does, 1 or True as in training.
+        evaluate: True returns NumPy arrays, False the backend's tensors; in graph mode to be run with ``feed_dict(model, x)``.
+        as_dict: True returns an ordered dict by the layers' names instead.
+
+    Returns the outputs in the structure of ``layers``.
+
+    Raises ``UnsupportedModelError``, ``UnsupportedVersionError``, ``InvalidParamsError``, and whatever Keras raises for data that
+    does not fit.
+    """
+    adapter = adapter_for(model)
+    adapter.build(model, Batch(x, None, None, None))
+
+    def words(leaf):
+        is_word = isinstance(leaf, (str, numbers.Integral))
+        return selectors.select(adapter, model, leaf, "outputs") if is_word else leaf
+
+    wanted = Params(adapter, model, layers, words)
+    weights = [name for param, name in zip(wanted.unique, wanted.names) if param not in wanted.taps]
+    if weights:
+        raise InvalidParamsError("%s is a weight, not the output of a layer" % weights[0])
+    values = adapter.values(model, wanted.unique, x, Request(int(bool(learning_phase)), False, bool(evaluate), False))
+    results = wanted.results(values, evaluate, None)
+    return wanted.named(results) if as_dict else wanted.pack(results)
+
+
+def select(model, which, kind="weights"):
+    """Parts of a model by words, as what ``params`` takes.
+
+    Arguments:
+        model: a Keras model of any flavour.
+        which: ``"*"`` for all; a name, or a part of one that only one has; the name of a layer, or a layer, for all that is its;
+            an index, for outputs that in ``model.layers``; or a list of these.
+        kind: ``"weights"``, ``"trainable_weights"``, ``"outputs"`` or ``"inputs"``.
+
+    A weight is called ``dense/kernel:0`` by Keras 2, ``dense/kernel`` or, by its path, ``sequential/dense/kernel`` by Keras 3; all
+    versions take each of these, and ``lstm/kernel`` for ``lstm/lstm_cell/kernel``.
+
+    Returns a weight or a symbolic tensor, or for ``"*"``, a list, or a layer with several, a list of these. Of a model without
+    symbolic tensors (a subclassed one) outputs are the layers themselves.
+
+    Raises ``InvalidParamsError`` if nothing or more than one thing has the name; it lists the candidates.
+    """
+    return selectors.select(adapter_for(model), model, which, kind)
 
 
 def feed_dict(model, x, y=None, sample_weight=None, learning_phase=0):

@@ -2,18 +2,22 @@
 
 An adapter serves all models of one ``Environment`` and keeps nothing of a model but what its weak cache holds.
 """
+import numbers
 from collections import namedtuple
 
 import numpy as np
 
-from ..errors import NotCompiledError, UnsupportedModelError
+from ..errors import InvalidParamsError, NotCompiledError, UnsupportedModelError
+from ..selectors import Candidate
 from ..weakcache import WeakCache
+from . import taps
 
 Batch = namedtuple("Batch", "x y sample_weight class_weight")
 Batch.__doc__ = "One batch as the caller gave it; each field is whatever train_on_batch of the model's Keras takes."
 
-Request = namedtuple("Request", "learning_phase clip evaluate")
-Request.__doc__ = """How a gradient is wanted: ``learning_phase`` 0 or 1, ``clip`` and ``evaluate`` booleans."""
+Request = namedtuple("Request", "learning_phase clip evaluate zeros")
+Request.__doc__ = """How a result is wanted: ``learning_phase`` 0 or 1; ``clip``, ``evaluate`` and ``zeros``, zeros instead of ``None`` for a tap
+that has no gradient, booleans."""
 
 
 class Adapter(object):
@@ -49,9 +53,41 @@ class Adapter(object):
     def weight_name(self, weight):
         return getattr(weight, "path", None) or weight.name
 
-    def is_tensor(self, value):
-        """Whether ``value`` is a symbolic tensor of this flavour: a layer output or a model input."""
+    def layers(self, model):
+        """The model, which is first, and all layers in it, each once."""
         raise NotImplementedError
+
+    def inputs(self, model):
+        """The model's symbolic inputs; none if it was built by calling it."""
+        return list(getattr(model, "inputs", None) or ())
+
+    def tap(self, model, leaf):
+        """The ``Tap`` for a layer output, a model input or a layer; ``None`` if ``leaf`` is none of this model's."""
+        return taps.resolve(self.layers(model), self.inputs(model), leaf)
+
+    def positional_input(self, model, which):
+        """The ``Tap`` of the input at a position, of a model that has no symbolic inputs."""
+        if isinstance(which, bool) or not isinstance(which, numbers.Integral) or which < 0:
+            raise InvalidParamsError(
+                "%s was built by calling it and has no names for its inputs; select one by its position, 0 or more, got %r"
+                % (label(model), which)
+            )
+        return taps.Tap("input_%d" % which, index=int(which))
+
+    def candidates(self, model, kind):
+        """The ``Candidate`` objects of one kind of ``selectors.KINDS``, in order."""
+        layers = self.layers(model)
+        if kind == "inputs":
+            return [Candidate(taps.input_name(tensor, index), tensor) for index, tensor in enumerate(self.inputs(model))]
+        if kind == "outputs":
+            return taps.output_candidates(model, layers)
+        weights = self.weights(model) if kind == "weights" else self.trainable_weights(model)
+        owners = {}
+        for layer in layers:  # a wrapper comes before what it wraps
+            if not hasattr(layer, "get_layer"):  # a model
+                for weight in layer.weights:
+                    owners.setdefault(id(weight), layer)
+        return [Candidate(self.weight_name(weight), weight, owners.get(id(weight))) for weight in weights]
 
     # -- the main job ------------------------------------------------------------------------------------------------
 
@@ -59,11 +95,21 @@ class Adapter(object):
         """Return (loss, gradients): a scalar and one gradient, or ``None`` where unconnected, for each of ``params``.
 
         Arguments:
-            params: flat list of the model's weights, without duplicates.
+            params: flat list of the model's weights and of taps, without duplicates.
             batch: a ``Batch``.
             request: a ``Request``. With ``evaluate`` the results are host values that ``to_numpy`` takes, without it the
                 backend's tensors.
+
+        The gradient of a tap is a list, for each call of its layer, of lists, of one value for each flat output.
         """
+        raise NotImplementedError
+
+    def gradients_of(self, model, of, params, x, request):
+        """Return (sum, gradients) like ``gradients``, of what ``of``, a ``taps.Of``, gives; needs no compiled model."""
+        raise NotImplementedError
+
+    def values(self, model, wanted, x, request):
+        """The values of taps, as lists of lists like the gradients of taps."""
         raise NotImplementedError
 
     def to_numpy(self, value):

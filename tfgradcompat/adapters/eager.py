@@ -8,9 +8,9 @@ import importlib
 import threading
 import weakref
 
-from ..errors import TfGradCompatError
+from ..errors import InvalidParamsError, TfGradCompatError
 from ..state import preserved_values
-from . import datasets, optimizers
+from . import datasets, optimizers, taps
 from .base import Adapter, unique
 
 # Operations that read a variable's resource handle. Any other consumer in a trace may write to it.
@@ -35,6 +35,22 @@ class EagerAdapter(Adapter):
     def loss(self, model, data, training):
         """The training loss of one standardised batch, as a tensor; called under a tape."""
         raise NotImplementedError
+
+    def standardize_inputs(self, model, x):
+        """The inputs alone, as ``predict_on_batch`` would see them; the model need not be compiled."""
+        raise NotImplementedError
+
+    def outputs(self, model, x, training):
+        """The model's outputs for standardised inputs."""
+        raise NotImplementedError
+
+    def converted(self, layer, call):
+        """A layer's ``call`` as its Keras calls it: through AutoGraph, where it does so."""
+        return call
+
+    def decorated(self, original, wrapper):
+        """``wrapper`` with the signature of ``original`` as this Keras reads it."""
+        return taps.decorated(original, wrapper)
 
     def trained_weights(self, model):
         """The weights that a training step updates."""
@@ -67,26 +83,53 @@ class EagerAdapter(Adapter):
     # -- the protocol ------------------------------------------------------------------------------------------------
 
     def gradients(self, model, params, batch, request):
+        def step(owner, data):
+            return self.loss_step(owner, params, data, request)
+
+        return self._pass(model, lambda: self.standardize(model, batch), step, ("loss", params, request), request.evaluate)
+
+    def gradients_of(self, model, of, params, x, request):
+        def step(owner, data):
+            return self.target_step(owner, of, params, data, request)
+
+        return self._pass(model, lambda: self._inputs(model, x), step, ("of", [of] + params, request), request.evaluate)
+
+    def values(self, model, wanted, x, request):
+        def step(owner, data):
+            with self.tapped(owner, wanted, data, None) as (data, seen):
+                self.outputs(owner, data[0], request.learning_phase)
+            return [seen(tap) for tap in wanted]
+
+        return self._pass(model, lambda: self._inputs(model, x), step, ("values", wanted, request), request.evaluate)
+
+    def _inputs(self, model, x):
+        return self.standardize_inputs(model, x), None, None
+
+    def _pass(self, model, standardize, step, key, evaluate):
+        """``step(model, data)``, compiled or not, with all that it changes put back.
+
+        ``step`` must not hold the model, and ``key`` must tell it from other steps: (kind, items, request).
+        """
         if self.tf.executing_eagerly():
-            data = self.standardize(model, batch)
+            data = standardize()
             if self.runs_uncompiled(model):
-                return self._uncompiled(model, params, data, request, self.changeable_variables(model))
-            return self._function(model, params, data, request)(data)
-        if request.evaluate:
+                return self._uncompiled(model, data, step, self.changeable_variables(model))
+            return self._function(model, data, step, key)(data)
+        if evaluate:
             raise TfGradCompatError(
                 "inside a tf.function there are no values yet to return as NumPy arrays; pass evaluate=False to get tensors"
             )
         # AutoGraph, which converts all that a user's tf.function calls, has nothing to do in here.
-        return self.tf.autograph.experimental.do_not_convert(self._inlined)(model, params, batch, request)
+        return self.tf.autograph.experimental.do_not_convert(self._inlined)(model, standardize, step)
 
-    def _inlined(self, model, params, batch, request):
+    def _inlined(self, model, standardize, step):
         # The snapshot becomes part of the user's function: leave out what only an unusual layer changes.
         changeable = [variable for variable in self.changeable_variables(model) if not variable.trainable]
-        return self._uncompiled(model, params, self.standardize(model, batch), request, changeable)
+        return self._uncompiled(model, standardize(), step, changeable)
 
-    def _uncompiled(self, model, params, data, request, changeable):
+    def _uncompiled(self, model, data, step, changeable):
         with self._models(model).lock, self.python_state(model), self.preserved(changeable):
-            return self.step(model, params, data, request)
+            return step(model, data)
 
     def zeros_like(self, weight, evaluate):
         return self.tf.zeros_like(self.variable(weight))
@@ -102,19 +145,24 @@ class EagerAdapter(Adapter):
 
     # -- one pass ----------------------------------------------------------------------------------------------------
 
-    def step(self, model, params, data, request):
+    def loss_step(self, model, params, data, request):
         """Forward pass, loss and gradients; runs under a trace or eagerly."""
         tf, optimizer = self.tf, model.optimizer
+        wanted, weights = _parted(params)
         with self.training_scope(model):
             trained = self.trained_weights(model) if request.clip and self.clips(model) else []
-            wanted = unique(params + trained) if trained and optimizers.clips_jointly(optimizer) else params
-            sources = [self.variable(weight) for weight in wanted]
+            if trained and optimizers.clips_jointly(optimizer):
+                weights = unique(weights + trained)
+            sources = [self.variable(weight) for weight in weights]
             with tf.GradientTape() as tape:
                 tape.watch(sources)  # the tape watches trainable variables by itself, the others not
-                loss = self.loss(model, data, request.learning_phase)
+                with self.tapped(model, wanted, data, tape) as (data, seen):
+                    loss = self.loss(model, data, request.learning_phase)
                 scaled = optimizers.scaled_loss(optimizer, loss)
-            gradients = optimizers.unscaled_gradients(tf, optimizer, tape.gradient(scaled, sources))
-            by_weight = {id(weight): gradient for weight, gradient in zip(wanted, gradients)}
+            seen = [seen(tap) for tap in wanted]
+            gradients = tape.gradient(scaled, sources + taps.flat(seen))
+            gradients = optimizers.unscaled_gradients(tf, optimizer, gradients)
+            by_weight = {id(weight): gradient for weight, gradient in zip(weights, gradients)}
             if trained:
                 clipped = [weight for weight in trained if by_weight.get(id(weight)) is not None]
                 results = optimizers.clipped_gradients(
@@ -123,8 +171,115 @@ class EagerAdapter(Adapter):
                     [self.variable(weight) for weight in clipped],
                 )
                 by_weight.update((id(weight), gradient) for weight, gradient in zip(clipped, results))
+            by_tap = self._by_tap(wanted, seen, gradients[len(sources):], request)
             # A loss without reduction is a vector; differentiating it sums it.
-            return tf.reduce_sum(loss), [by_weight[id(weight)] for weight in params]
+            return tf.reduce_sum(loss), [by_tap[param] if isinstance(param, taps.Tap) else by_weight[id(param)] for param in params]
+
+    def target_step(self, model, of, params, data, request):
+        """Forward pass and the gradients of something it computes."""
+        tf = self.tf
+        wanted, weights = _parted(params)
+        looked_at = wanted + [of.what] if isinstance(of.what, taps.Tap) else wanted
+        sources = [self.variable(weight) for weight in weights]
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            with self.tapped(model, looked_at, data, tape) as (data, seen):
+                outputs = self.outputs(model, data[0], request.learning_phase)
+            total = tf.add_n([tf.reduce_sum(tensor) for tensor in of.tensors(outputs, seen)])
+        seen = [seen(tap) for tap in wanted]
+        gradients = tape.gradient(total, sources + taps.flat(seen))
+        by_weight = {id(weight): gradient for weight, gradient in zip(weights, gradients)}
+        by_tap = self._by_tap(wanted, seen, gradients[len(sources):], request)
+        return total, [by_tap[param] if isinstance(param, taps.Tap) else by_weight[id(param)] for param in params]
+
+    @contextlib.contextmanager
+    def tapped(self, model, wanted, data, tape):
+        """Give (data, function from a tap to the tensors it stands for: a list of flat outputs for each call).
+
+        The pass must use the data given; the function serves when it is over. Without a tape nothing is to be differentiated.
+        """
+        if not wanted:
+            yield data, None
+            return
+        tf, given = self.tf, {}
+        leaves = tf.nest.flatten(data[0])
+        # In the order of the model's inputs; a plain sequence in that order, where the model has none.
+        order = self.in_order(model, tf.nest.pack_sequence_as(data[0], list(range(len(leaves)))))
+        for tap in wanted:
+            if tap.is_input and tap.index not in given:
+                place = order[tap.index]
+                given[tap.index] = leaves[place] = self._seen(self._as_input(model, leaves[place], tap), tape)
+        data = (tf.nest.pack_sequence_as(data[0], leaves),) + tuple(data[1:])
+
+        def see(layer, outputs):
+            return tf.nest.map_structure(lambda output: self._seen(output, tape), outputs)
+
+        def seen(tap):
+            calls = [[given[tap.index]]] if tap.is_input else recorder.outputs(tap)
+            if tape is not None:
+                for call in calls:
+                    for tensor in call:
+                        self._require_differentiable(tap, tensor)
+            return calls
+
+        recorder = taps.Recorder(wanted, tf.nest.flatten, see, self.converted)
+        layers = unique(self.layers(model) + [tap.layer for tap in wanted if not tap.is_input])
+        with taps.recording(layers, recorder, self.decorated):
+            yield data, seen
+
+    def in_order(self, model, x):
+        """The flat inputs of ``x`` in the order of ``model.inputs``."""
+        if isinstance(x, dict) and getattr(model, "inputs", None):
+            return [x[name] for name in self.input_keys(model)]
+        return self.tf.nest.flatten(x)
+
+    def input_keys(self, model):
+        """The keys of a dict of inputs, in the order of ``model.inputs``."""
+        raise NotImplementedError
+
+    def _as_input(self, model, leaf, tap):
+        # Whole numbers for an input of real ones: the model would cast them, and lose sight of what it was given.
+        inputs = getattr(model, "inputs", None)
+        if inputs and not leaf.dtype.is_floating:
+            dtype = self.tf.as_dtype(inputs[tap.index].dtype)
+            return self.tf.cast(leaf, dtype) if dtype.is_floating else leaf
+        return leaf
+
+    def _seen(self, tensor, tape):
+        """What a pass goes on with in place of a tensor it may be asked to differentiate by."""
+        if tape is None or not isinstance(tensor, self.tf.Tensor) or not tensor.dtype.is_floating:
+            return tensor
+        # Losses look behind a softmax or sigmoid, and through an Identity, for the logits; not behind an IdentityN.
+        result = self.tf.identity_n([tensor])[0]
+        if getattr(tensor, "_keras_mask", None) is not None:
+            result._keras_mask = tensor._keras_mask
+        tape.watch(result)
+        return result
+
+    def _require_differentiable(self, tap, tensor):
+        if not isinstance(tensor, self.tf.Tensor) or not tensor.dtype.is_floating:
+            raise InvalidParamsError(
+                "%s is %s, by which nothing can be differentiated; it must be a dense tensor of floating point numbers"
+                % (tap.name, getattr(getattr(tensor, "dtype", None), "name", type(tensor).__name__))
+            )
+        graph = None if self.tf.executing_eagerly() else self.tf.compat.v1.get_default_graph()
+        if graph is not None and getattr(tensor, "graph", graph) is not graph:
+            raise InvalidParamsError(
+                "%s is called inside a loop of the model, and its output exists only there; take the output of the layer that "
+                "runs the loop" % tap.name
+            )
+
+    def _by_tap(self, wanted, seen, gradients, request):
+        gradients = iter(gradients)
+        return {
+            tap: [[self._of_tensor(tensor, next(gradients), request) for tensor in call] for call in calls]
+            for tap, calls in zip(wanted, seen)
+        }
+
+    def _of_tensor(self, tensor, gradient, request):
+        if gradient is None:
+            return self.tf.zeros_like(tensor) if request.zeros else None
+        return self.tf.convert_to_tensor(gradient)  # dense
 
     def clips(self, model):
         """Whether training clips gradients."""
@@ -146,14 +301,17 @@ class EagerAdapter(Adapter):
     def _models(self, model):
         return self.cache.setdefault(model, _Compiled)
 
-    def _function(self, model, params, data, request):
+    def _function(self, model, data, step, key):
         compiled = self._models(model)
         fingerprint = self.fingerprint(model) + optimizers.options(model.optimizer)
         leaves = self.tf.nest.flatten(data)
+        kind, items, request = key
         key = (
-            tuple(id(weight) for weight in params),
+            kind,
+            tuple(item if isinstance(item, (taps.Tap, taps.Of)) else id(item) for item in items),
             request.learning_phase,
             request.clip,
+            request.zeros,
             _structure(data),
             tuple(None if leaf is None else (type(leaf).__name__, leaf.dtype, _rank(leaf)) for leaf in leaves),
         )
@@ -164,20 +322,21 @@ class EagerAdapter(Adapter):
             function = compiled.functions.get(key)
             if function is None or not function.accepts(leaves):
                 shapes = [self._relaxed(leaf, function and function.shapes[place]) for place, leaf in enumerate(leaves)]
-                function = self._trace(model, params, data, request, shapes)
+                function = self._trace(model, data, step, shapes)
+                compiled.forget_the_dead()
                 compiled.functions[key] = function
         return function
 
-    def _trace(self, model, params, data, request, shapes):
+    def _trace(self, model, data, step, shapes):
         try:
-            return _Function(self, model, params, data, request, shapes)
+            return _Function(self, model, data, step, shapes)
         except Exception:
             # Code that reads a static batch size cannot be traced with an unknown one. Where the exact shapes fail as well, the
             # fault is in the data or the model, and this second error is the one to see.
             exact = [None if leaf is None else leaf.shape.as_list() for leaf in self.tf.nest.flatten(data)]
             if exact == shapes:
                 raise
-            return _Function(self, model, params, data, request, exact)
+            return _Function(self, model, data, step, exact)
 
     def _relaxed(self, leaf, shape):
         """The static shape to trace with: unknown batch size, and unknown wherever an earlier call differed."""
@@ -197,11 +356,16 @@ class _Compiled(object):
         self.functions = {}
         self.lock = threading.RLock()
 
+    def forget_the_dead(self):
+        """Drop what was compiled for a callable that is gone."""
+        for key in [key for key in self.functions if any(isinstance(item, taps.Of) and not item.alive for item in key[1])]:
+            del self.functions[key]
+
 
 class _Function(object):
     """One traced pass: a ``tf.function`` of the flat tensors of a batch, and the variables it may change."""
 
-    def __init__(self, adapter, model, params, data, request, shapes):
+    def __init__(self, adapter, model, data, step, shapes):
         tf = self._tf = adapter.tf
         self.shapes = shapes
         self._adapter = adapter
@@ -218,8 +382,7 @@ class _Function(object):
             flat = [None] * count
             for place, tensor in zip(present, tensors):
                 flat[place] = tensor
-            owner = model_reference()
-            return adapter.step(owner, params, tf.nest.pack_sequence_as(skeleton, flat), request)
+            return step(model_reference(), tf.nest.pack_sequence_as(skeleton, flat))
 
         self._run = tf.function(run, input_signature=specs, autograph=False)
         with adapter.python_state(model):
@@ -239,6 +402,12 @@ class _Function(object):
             return self._run(*tensors)
         with self._lock, self._adapter.preserved(self.changed):
             return self._run(*tensors)
+
+
+def _parted(params):
+    """(taps, weights)."""
+    wanted = [param for param in params if isinstance(param, taps.Tap)]
+    return wanted, [param for param in params if not isinstance(param, taps.Tap)]
 
 
 def _changed_variables(concrete):

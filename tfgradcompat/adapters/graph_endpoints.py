@@ -5,9 +5,13 @@ Building a loss of our own for the other case leaves the model as it is: what a 
 before.
 """
 import contextlib
+import warnings
 
 from packaging.version import Version
 
+from ..errors import AdapterWarning
+from ..weakcache import WeakCache
+from .base import label
 from .graph import GraphAdapter, LossGraph, building, references, same
 from .graph_loops import unseen
 
@@ -15,13 +19,34 @@ from .graph_loops import unseen
 class EndpointsAdapter(GraphAdapter):
     """tf.keras 1.14-2.15 (in 2.x with eager execution disabled) and tf_keras 2.15-2.21 in graph mode."""
 
+    def __init__(self, environment):
+        super(EndpointsAdapter, self).__init__(environment)
+        self._warned_of_shift = WeakCache()
+
     def standardize(self, core, batch):
         inputs, targets, weights = core._standardize_user_data(
             batch.x, batch.y, sample_weight=batch.sample_weight, class_weight=batch.class_weight
         )
         if isinstance(inputs, dict):  # a subclassed model that takes a dict
             inputs = [inputs[name] for name in core._feed_input_names]
-        return list(inputs), list(targets or []), list(weights or [])
+        weights = list(weights or [])
+        if self.environment.tensorflow < Version("1.15") and len(set(weight is None for weight in weights)) > 1:
+            weights = self._shifted(core, weights)
+        return list(inputs), list(targets or []), weights
+
+    def _shifted(self, core, weights):
+        """The weights as training of 1.14 feeds them: it has placeholders for those given, and feeds the first ones of the list."""
+        if self._warned_of_shift.get(core) is None:
+            self._warned_of_shift.set(core, True)
+            warnings.warn(
+                "some outputs of %s have sample weights and others not; training of TensorFlow %s then feeds the weights to the wrong "
+                "outputs, and so does this call; give weights, ones if need be, for all outputs" % (
+                    label(core), self.environment.tensorflow),
+                AdapterWarning,
+                stacklevel=6,
+            )
+        values, weights = iter(weights), list(weights)
+        return [None if weight is None else next(values) for weight in weights]
 
     def loss_graph(self, core, weights, symbolic):
         takers = [endpoint for endpoint in core._training_endpoints if not endpoint.should_skip_target_weights()]

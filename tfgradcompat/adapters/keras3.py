@@ -66,6 +66,25 @@ class Keras3Adapter(EagerAdapter):
             return model(x, training=bool(training))
         return model(x)
 
+    def layers(self, model):
+        found = []
+        for layer in model._flatten_layers():
+            # A Sequential runs a functional model that it does not count among its layers.
+            functional = vars(layer).get("_functional")
+            found += [layer] if functional is None else [layer, functional]
+        return found
+
+    def input_keys(self, model):
+        structure = model._inputs_struct
+        return sorted(structure) if isinstance(structure, dict) else [tensor.name for tensor in model.inputs]
+
+    def standardize_inputs(self, model, x):
+        return self.tf.nest.map_structure(self._tensor, x)
+
+    def outputs(self, model, x, training):
+        with self._stateless_scope(collect_losses=True):
+            return self._call(model, x, training)
+
     def loss(self, model, data, training):
         x, y, sample_weight = data
         # Weight regularisers take their variable's value from the scope, and from nowhere else.

@@ -34,6 +34,20 @@ class TapeV20Adapter(TapeV22Adapter):
         x, y, sample_weights = self.tf.nest.map_structure(self._tensor, self._standardized(model, batch))
         return self._training_utils.cast_to_model_input_dtypes(x, model), y, sample_weights
 
+    def standardize_inputs(self, model, x):
+        x = self.tf.nest.map_structure(self._tensor, model._standardize_user_data(x, extract_tensors_from_dataset=True)[0])
+        return self._training_utils.cast_to_model_input_dtypes(x, model)
+
+    def outputs(self, model, x, training):
+        # As predict does it: a single input is not in a list.
+        if isinstance(x, (list, tuple)) and len(x) == 1:
+            x = x[0]
+        with self._backend.eager_learning_phase_scope(training), autograph():
+            return model(x, training=bool(training))
+
+    def in_order(self, model, x):
+        return self.tf.nest.flatten(x)  # standardised to a list in the order of the inputs
+
     def loss(self, model, data, training):
         x, y, sample_weights = data
         with self._backend.eager_learning_phase_scope(training), autograph():
@@ -48,6 +62,9 @@ class TapeV20Adapter(TapeV22Adapter):
 
     @contextlib.contextmanager
     def training_scope(self, model):
+        if not hasattr(model, "_compiled_trainable_state"):
+            yield
+            return
         current = model._get_trainable_state()
         model._set_trainable_state(model._compiled_trainable_state)
         try:
@@ -70,8 +87,8 @@ class TapeV20Adapter(TapeV22Adapter):
         pass  # there is none to override
 
     def fingerprint(self, model):
-        endpoints = tuple(identity(endpoint) for endpoint in model._training_endpoints)
+        endpoints = tuple(identity(endpoint) for endpoint in getattr(model, "_training_endpoints", ()))
         return endpoints + (identity(model.optimizer), self.layer_states(model))
 
     def loss_metrics(self, model):
-        return list(model._output_loss_metrics or [])
+        return list(getattr(model, "_output_loss_metrics", None) or [])

@@ -11,7 +11,7 @@ import weakref
 
 from ..errors import AdapterWarning
 from ..state import preserved_attributes
-from .base import label, unique
+from .base import Batch, label, unique
 from .eager import EagerAdapter
 
 
@@ -54,16 +54,42 @@ class TapeV22Adapter(EagerAdapter):
             return leaf
         return self.tf.convert_to_tensor(leaf)
 
+    def standardize_inputs(self, model, x):
+        return self.standardize(model, Batch(x, None, None, None))[0]
+
+    def outputs(self, model, x, training):
+        with autograph():
+            return model(x, training=bool(training))
+
     def loss(self, model, data, training):
         x, y, sample_weight = data
         with autograph():
-            y_pred = model(x, training=bool(training))
+            y_pred = self.outputs(model, x, training)
             if hasattr(model, "compute_loss"):  # 2.8 and later
                 loss = model.compute_loss(x, y, y_pred, sample_weight)
                 if hasattr(model, "_validate_target_and_loss"):
                     model._validate_target_and_loss(y, loss)
                 return loss
             return model.compiled_loss(y, y_pred, sample_weight, regularization_losses=model.losses)
+
+    def layers(self, model):
+        return layers_of(model)
+
+    def input_keys(self, model):
+        structure = getattr(model, "_nested_inputs", None)
+        return sorted(structure) if isinstance(structure, dict) else list(model.input_names)
+
+    def converted(self, layer, call):
+        if type(layer).__module__.startswith(self.environment.package):
+            return call
+        ag_ctx = sys.modules["tensorflow.python.autograph.core.ag_ctx"]
+        return sys.modules["tensorflow.python.autograph.impl.api"].tf_convert(call, ag_ctx.control_status_ctx())
+
+    def decorated(self, original, wrapper):
+        wrapper = sys.modules["tensorflow.python.util.tf_decorator"].make_decorator(original, wrapper)
+        wrapper.autograph_info__ = {}  # the marks of what AutoGraph has made, which it leaves alone: 2.2 and later,
+        setattr(wrapper, "__ag_compiled", True)  # and before
+        return wrapper
 
     def trained_weights(self, model):
         return list(model.trainable_weights)  # within training_scope: those of compile time
@@ -93,8 +119,10 @@ class TapeV22Adapter(EagerAdapter):
         )
 
     def layer_states(self, model):
-        """What of the layers a trace bakes in: which there are, and what they add to the loss."""
-        return tuple((id(layer), len(layer._callable_losses), len(layer._losses)) for layer in layers_of(model))
+        """What of the layers a trace bakes in: which there are, whether they train, and what they add to the loss."""
+        return tuple(
+            (id(layer), layer.trainable, len(layer._callable_losses), len(layer._losses)) for layer in layers_of(model)
+        )
 
     @contextlib.contextmanager
     def python_state(self, model):
@@ -106,7 +134,7 @@ class TapeV22Adapter(EagerAdapter):
 
     def loss_metrics(self, model):
         """The metrics that computing the loss updates."""
-        return list(model.compiled_loss.metrics)
+        return list(model.compiled_loss.metrics) if model.compiled_loss is not None else []
 
     def changeable_variables(self, model):
         metrics = self.loss_metrics(model) + [metric for layer in layers_of(model) for metric in layer._metrics]
