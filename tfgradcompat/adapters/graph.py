@@ -11,10 +11,10 @@ import weakref
 
 import numpy as np
 
-from ..errors import UnsupportedModelError
+from ..errors import InvalidParamsError, UnsupportedModelError
 from ..weakcache import WeakCache
-from . import datasets, optimizers
-from .base import Adapter, label
+from . import datasets, graph_replay as replay, optimizers, taps
+from .base import Adapter, label, unique
 
 SCOPE = "tfgradcompat"
 FRAMEWORKS = ("tensorflow", "tensorflow_core", "keras", "tf_keras")
@@ -34,6 +34,9 @@ class GraphAdapter(Adapter):
         self.backend = environment.module("backend")
         self.lock = threading.RLock()
         self._zeros = WeakCache()
+        self._targets = WeakCache()
+        self.located = WeakCache()
+        self._value_functions = WeakCache()
         self._datasets = datasets.SessionDatasets(self.tf)
 
     # -- what subclasses answer --------------------------------------------------------------------------------------
@@ -56,16 +59,34 @@ class GraphAdapter(Adapter):
         """
         raise NotImplementedError
 
+    def decorated(self, original, wrapper):
+        """``wrapper`` with the signature of ``original`` as this Keras reads it."""
+        return taps.decorated(original, wrapper)
+
+    def call_again(self, core, inputs):
+        """The outputs of a subclassed model on its symbolic inputs, computed once more."""
+        return core(inputs)
+
+    def seeing(self, core, loss, tensors):
+        """``loss``, or an equal one that depends on all of ``tensors`` where training's own looks behind one of them."""
+        return loss
+
     # -- protocol ----------------------------------------------------------------------------------------------------
 
     def build(self, model, batch):
         core = self.core(model)
+        if getattr(core, "optimizer", None) is None:
+            if not getattr(core, "inputs", None):
+                self.standardize_inputs(core, batch.x)
         # Set at the end of compile, which waits for data if the model has no inputs yet.
-        if not hasattr(core, "_collected_trainable_weights"):
+        elif not hasattr(core, "_collected_trainable_weights"):
             self.standardize(core, batch)
 
-    def is_tensor(self, value):
-        return isinstance(value, self.tf.Tensor)
+    def layers(self, model):
+        return layers_of(self.core(model))
+
+    def inputs(self, model):
+        return list(getattr(self.core(model), "inputs", None) or ())
 
     def gradients(self, model, params, batch, request):
         core = self.core(model)
@@ -75,15 +96,102 @@ class GraphAdapter(Adapter):
             with self.lock:
                 loss = self.loss_graph(core, weights, symbolic=not request.evaluate)
                 self._require_phase(core, loss, request.learning_phase)
-                gradients = loss.gradients(core.optimizer, params, request.clip)
+                layout = [self._sources(core, param) for param in params]
+                sources = taps.flat(layout)
+                loss = self.seeing(core, loss, [source for source in sources if isinstance(source, self.tf.Tensor)])
+                gradients = self._with_zeros(loss, sources, loss.gradients(core.optimizer, sources, request.clip), request)
                 if not request.evaluate:
-                    return loss.value, gradients
+                    return loss.value, _arranged(layout, gradients)
                 fed = [(place, weight) for place, weight in zip(loss.weights, weights) if weight is not None]
-                function = loss.function(params, gradients, [place for place, _ in fed])
-            phases = [bool(request.learning_phase)] * len(loss.phases)
-            values = iter(function(inputs + targets + [weight for _, weight in fed] + phases))
+                function = loss.function(sources, gradients, [place for place, _ in fed])
+            values = iter(function(inputs + targets + [weight for _, weight in fed] + loss.phase_values(request.learning_phase)))
         value = next(values)
-        return value, [None if gradient is None else next(values) for gradient in gradients]
+        return value, _arranged(layout, [None if gradient is None else next(values) for gradient in gradients])
+
+    def gradients_of(self, model, of, params, x, request):
+        core = self.core(model)
+        with self._session(core):
+            inputs = self.standardize_inputs(core, x)
+            with self.lock:
+                loss = self._target_graph(core, of)
+                self._require_phase(core, loss, request.learning_phase)
+                layout = [self._sources(core, param) for param in params]
+                sources = taps.flat(layout)
+                gradients = self._with_zeros(loss, sources, loss.gradients(None, sources, False), request)
+                if not request.evaluate:
+                    return loss.value, _arranged(layout, gradients)
+                function = loss.function(sources, gradients, [])
+            values = iter(function(inputs + loss.phase_values(request.learning_phase)))
+        value = next(values)
+        return value, _arranged(layout, [None if gradient is None else next(values) for gradient in gradients])
+
+    def values(self, model, wanted, x, request):
+        core = self.core(model)
+        with self._session(core):
+            inputs = self.standardize_inputs(core, x)
+            with self.lock:
+                layout = [self._sources(core, tap) for tap in wanted]
+                tensors = taps.flat(layout)
+                if not request.evaluate:
+                    return layout
+                phases = _learning_phases(*tensors)
+                functions = self._value_functions.setdefault(core, dict)
+                key = tuple(map(id, tensors + phases))
+                if key not in functions:
+                    with building(tensors[0].graph):  # what is fed cannot be fetched
+                        fetched = [self.tf.identity(tensor) if is_placeholder(tensor.op) else tensor for tensor in tensors]
+                    scope = no_scope if _is_function_graph(tensors[0].graph) else building
+                    with scope(tensors[0].graph):
+                        functions[key] = self.backend.function(list(core._feed_inputs) + phases, fetched), tensors, phases
+            values = functions[key][0](inputs + [bool(request.learning_phase)] * len(phases))
+        return _arranged(layout, values)
+
+    def standardize_inputs(self, core, x):
+        """The feeds of the inputs alone, as ``predict_on_batch`` makes them; the model need not be compiled."""
+        training = self.environment.module("engine.training")
+        if hasattr(training, "_standardize_input_data"):  # standalone Keras up to 2.1, tf.keras up to 1.5
+            return list(training._standardize_input_data(x, core._feed_input_names, core._feed_input_shapes))
+        inputs = core._standardize_user_data(x)[0]
+        return [inputs[name] for name in core._feed_input_names] if isinstance(inputs, dict) else list(inputs)
+
+    def _sources(self, core, param):
+        """What to differentiate by: a weight itself; the tensors of a tap, a list of flat outputs for each call."""
+        if not isinstance(param, taps.Tap):
+            return param
+        calls = replay.tensors(self, core, param)
+        for call in calls:
+            for tensor in call:
+                if not isinstance(tensor, self.tf.Tensor):
+                    raise InvalidParamsError("%s is no dense tensor (%s); it has no gradient" % (param.name, type(tensor).__name__))
+        return calls
+
+    def _with_zeros(self, loss, sources, gradients, request):
+        """Zeros in place of missing gradients by tensors, if wanted; those by weights are made elsewhere."""
+        if not request.zeros:
+            return gradients
+        return [
+            loss.zeros_like(source) if gradient is None and isinstance(source, self.tf.Tensor) else gradient
+            for source, gradient in zip(sources, gradients)
+        ]
+
+    def _target_graph(self, core, of):
+        """A ``LossGraph`` whose loss is the sum of what ``of`` gives."""
+        built = self._targets.setdefault(core, dict)
+        for dead in [one for one in built if not one.alive]:
+            del built[dead]
+        key = list(core.outputs)
+        if of not in built or not built[of].built_for(key):
+            outputs = list(core.outputs)
+            structure = getattr(core, "_nested_outputs", None)
+            if isinstance(structure, dict):
+                outputs = dict(zip(sorted(structure), outputs))
+            elif len(outputs) == 1:
+                outputs = outputs[0]
+            with building(taps.flat(core.outputs)[0].graph):
+                tensors = of.tensors(outputs, lambda tap: replay.tensors(self, core, tap))
+                total = self.tf.add_n([self.tf.reduce_sum(tensor) for tensor in tensors])
+            built[of] = LossGraph(self, total, core._feed_inputs, [], [], [], key)
+        return built[of]
 
     def zeros_like(self, weight, evaluate):
         shape, dtype = _shape(weight), weight.dtype.base_dtype
@@ -100,11 +208,16 @@ class GraphAdapter(Adapter):
         core = self.core(model)
         self._require_no_strategy(core)
         self.build(model, batch)
-        if _is_function_graph(core.total_loss.graph):
+        if _is_function_graph(_graph_of(core)):
             raise UnsupportedModelError(
                 "%s lives in a graph that no session can run, since TensorFlow executes eagerly; call get_gradients with "
                 "evaluate=True, or tf.compat.v1.disable_eager_execution() before the model is built" % label(model)
             )
+        if batch.y is None and (core.optimizer is None or core._feed_targets):  # of gradients_of and get_outputs
+            with self._session(core):
+                pairs = list(zip(core._feed_inputs, self.standardize_inputs(core, batch.x)))
+            pairs += [(place, bool(learning_phase)) for place in _learning_phases(*core.outputs)]
+            return {place: _feedable(value) for place, value in pairs}
         with self._session(core):
             inputs, targets, weights = self.standardize(core, batch)
             with self.lock:
@@ -126,8 +239,11 @@ class GraphAdapter(Adapter):
     # -- for subclasses ----------------------------------------------------------------------------------------------
 
     def differentiable(self, total, trained):
-        """The loss to add gradients to: ``total``, or an equal one where that could not be done."""
-        return total
+        """(the loss to add gradients to, function from a tensor it depends on to the one to differentiate by).
+
+        The loss is ``total``, or an equal one where that could not be differentiated.
+        """
+        return total, _same_tensor
 
     def training_key(self, core):
         """What decides, beside the loss, which gradients training computes."""
@@ -136,7 +252,7 @@ class GraphAdapter(Adapter):
     @contextlib.contextmanager
     def _session(self, core):
         """Run in the model's graph, whatever graph is the default, so that Keras finds the session of that graph."""
-        graph = getattr(getattr(core, "total_loss", None), "graph", None)
+        graph = _graph_of(core)
         # Standalone Keras 2.3 on eager TensorFlow 2.0-2.2: its function runs eagerly, so it must not be called in the graph.
         if graph is None or _is_function_graph(graph):
             yield
@@ -184,11 +300,13 @@ class LossGraph(object):
         self.phases = _learning_phases(total)
         self.value = None  # the scalar loss, of the same run as the gradients
         self._differentiated = None  # the tensor that was differentiated so far
+        self._counterpart = _same_tensor
         self._trained = list(trained)
         self._key = references(key)
         self._raw = {}  # id of a variable -> (variable, gradient); the variable is kept so that its id is not used again
         self._clipped = None
         self._functions = {}
+        self._zeros = {}
 
     def built_for(self, key):
         return same(self._key, key)
@@ -219,6 +337,17 @@ class LossGraph(object):
                 self._functions[key] = (self._adapter.backend.function(inputs, outputs), connected, self.value)
         return self._functions[key][0]
 
+    def phase_values(self, learning_phase):
+        """The feeds of ``phases``."""
+        return [bool(learning_phase)] * len(self.phases)
+
+    def zeros_like(self, tensor):
+        """Zeros of the shape a tensor has when it is run."""
+        if id(tensor) not in self._zeros:
+            with building(self.graph):
+                self._zeros[id(tensor)] = tensor, self._tf.zeros_like(tensor)
+        return self._zeros[id(tensor)][1]
+
     def discard_functions(self):
         """Build all functions anew when they are next wanted."""
         self._functions.clear()
@@ -228,7 +357,7 @@ class LossGraph(object):
         missing = [variable for variable in variables if id(variable) not in self._raw]
         if not missing and self.value is not None:
             return
-        total = self._adapter.differentiable(self.total, self._trained)
+        total, self._counterpart = self._adapter.differentiable(self.total, self._trained)
         if total is not self._differentiated:
             # All anew, so that the loss and every gradient see the same random numbers in one run.
             missing = [variable for variable, _ in self._raw.values()] + missing
@@ -238,7 +367,8 @@ class LossGraph(object):
             return
         with building(self.graph), loss_scale_flags(optimizer):
             scales = hasattr(optimizer, "get_scaled_loss")
-            gradients = self._tf.gradients(optimizer.get_scaled_loss(total) if scales else total, missing)
+            sources = [self._counterpart(source) if isinstance(source, self._tf.Tensor) else source for source in missing]
+            gradients = self._tf.gradients(optimizer.get_scaled_loss(total) if scales else total, sources)
             if scales:
                 gradients = optimizer.get_unscaled_gradients(gradients)
         for variable, gradient in zip(missing, gradients):
@@ -264,6 +394,8 @@ class LossGraph(object):
     def _dense(self, param, gradient):
         if not hasattr(gradient, "indices"):
             return gradient
+        if isinstance(param, self._tf.Tensor):
+            return self._tf.convert_to_tensor(gradient)
         shape = _shape(param)
         values = self._tf.reshape(gradient.values, (-1,) + shape[1:])
         return self._tf.unsorted_segment_sum(values, gradient.indices, shape[0])
@@ -351,9 +483,10 @@ def _reference(item):
         return lambda: item
 
 
-def ancestors(tensor):
-    """The operations that ``tensor`` depends on, its own first."""
-    seen, found = {tensor.op}, [tensor.op]
+def ancestors(*tensors):
+    """The operations that tensors depend on, their own first."""
+    found = unique([tensor.op for tensor in tensors])
+    seen = set(found)
     for op in found:  # grows as it goes
         for source in [one.op for one in op.inputs] + list(op.control_inputs):
             if source not in seen:
@@ -366,12 +499,12 @@ def is_placeholder(op):
     return op.type in ("Placeholder", "PlaceholderWithDefault", "PlaceholderV2")
 
 
-def _learning_phases(loss):
-    """The learning phase placeholders that ``loss`` depends on, found in the graph.
+def _learning_phases(*tensors):
+    """The learning phase placeholders that tensors depend on, found in the graph.
 
     ``K.learning_phase()`` may name another one by now (after ``clear_session``) or be a number.
     """
-    return [op.outputs[0] for op in ancestors(loss) if is_placeholder(op) and "keras_learning_phase" in op.name]
+    return [op.outputs[0] for op in ancestors(*tensors) if is_placeholder(op) and "keras_learning_phase" in op.name]
 
 
 def _depends_on_phase(layer):
@@ -382,6 +515,38 @@ def _depends_on_phase(layer):
     if hasattr(layer, "recurrent_dropout"):
         return bool(layer.dropout or layer.recurrent_dropout)
     return "training" in inspect.signature(layer.call).parameters
+
+
+def layers_of(model):
+    """The model and all layers in it, each once; a wrapper comes before what it wraps."""
+    found = [model]
+    for layer in found:  # grows while it is walked
+        children = list(getattr(layer, "layers", None) or ()) + list(getattr(layer, "_layers", None) or ())
+        children += [vars(layer).get(name) for name in ("layer", "forward_layer", "backward_layer", "cell")]
+        children += list(vars(layer).get("cells", None) or ()) + [taps.functional_of(layer)]
+        known = set(map(id, found))
+        found += [child for child in unique(children) if hasattr(child, "call") and id(child) not in known]
+    return found
+
+
+def _graph_of(core):
+    """The graph a model lives in; ``None`` if it has not been built."""
+    tensor = getattr(core, "total_loss", None)
+    if tensor is None and getattr(core, "outputs", None):
+        tensor = taps.flat(core.outputs)[0]
+    return getattr(tensor, "graph", None)
+
+
+def _same_tensor(tensor):
+    return tensor
+
+
+def _arranged(layout, values):
+    """Flat values in the layout of sources: one for a weight, a list of lists for a tap."""
+    values = iter(values)
+    return [
+        [[next(values) for _ in call] for call in source] if isinstance(source, list) else next(values) for source in layout
+    ]
 
 
 def _is_function_graph(graph):

@@ -72,8 +72,9 @@ class EndpointsAdapter(GraphAdapter):
         return loss
 
     def differentiable(self, total, trained):
-        # Up to 2.4 Keras makes its loops ready for gradients.
-        return total if self.environment.tensorflow < Version("2.5") else unseen(self.tf, total, trained)
+        if self.environment.tensorflow < Version("2.5"):  # Keras makes its loops ready for gradients
+            return super(EndpointsAdapter, self).differentiable(total, trained)
+        return unseen(self.tf, total, trained)
 
     def _own_total(self, core, takers, weighted):
         """What ``_compile_weights_loss_and_weighted_metrics`` would make ``total_loss``, and its weights' placeholders."""

@@ -20,17 +20,19 @@ REWRITTEN = (
 
 
 def unseen(tf, total, variables):
-    """``total``, or a copy of it if it depends on a loop that a session of Keras has seen.
+    """``(total, function)``, the total or a copy of it if it depends on a loop that a session of Keras has seen.
 
     Arguments:
         tf: the version 1 API of TensorFlow.
         variables: some of the variables ``total`` depends on.
+
+    The function gives, for a tensor that ``total`` depends on, the one that its copy depends on.
     """
     operations = ancestors(total)
     loops = [operation for operation in operations if operation.type in REWRITTEN]
     if loops and _seen(total.graph, loops, variables):
         return _copy(tf, total, operations)
-    return total
+    return total, lambda tensor: tensor
 
 
 def _seen(graph, loops, variables):
@@ -48,7 +50,7 @@ def _seen(graph, loops, variables):
 
 
 def _copy(tf, total, operations):
-    """A tensor equal to ``total`` from new operations on the same placeholders and variables."""
+    """A tensor equal to ``total`` from new operations on the same placeholders and variables, and where it has the others."""
     copied = [operation for operation in operations if not _is_source(operation)]
     names = set(operation.name for operation in copied)
     definition = tf.GraphDef()
@@ -64,7 +66,9 @@ def _copy(tf, total, operations):
         tensor.name: tensor for operation in copied for tensor in operation.inputs if tensor.op.name not in names
     }
     with building(total.graph):
-        return tf.import_graph_def(definition, input_map=sources, return_elements=[total.name], name="loss")[0]
+        copy = tf.import_graph_def(definition, input_map=sources, return_elements=[total.name], name="loss")[0]
+    prefix = copy.name[: -len(total.name)]
+    return copy, lambda tensor: total.graph.get_tensor_by_name(prefix + tensor.name) if tensor.op.name in names else tensor
 
 
 def _is_source(operation):

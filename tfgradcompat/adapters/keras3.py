@@ -7,7 +7,8 @@ import warnings
 
 from ..errors import AdapterWarning, NotCompiledError, UnsupportedModelError
 from ..state import preserved_attributes
-from .base import label
+from . import taps
+from .base import label, unique
 from .eager import EagerAdapter
 from .tape_v22 import identity
 
@@ -67,12 +68,9 @@ class Keras3Adapter(EagerAdapter):
         return model(x)
 
     def layers(self, model):
-        found = []
-        for layer in model._flatten_layers():
-            # A Sequential runs a functional model that it does not count among its layers.
-            functional = vars(layer).get("_functional")
-            found += [layer] if functional is None else [layer, functional]
-        return found
+        layers = list(model._flatten_layers())
+        # A Sequential runs a functional model that it does not count among its layers.
+        return unique(layers + [taps.functional_of(layer) for layer in layers if taps.functional_of(layer) is not None])
 
     def input_keys(self, model):
         structure = model._inputs_struct

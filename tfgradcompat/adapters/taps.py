@@ -270,7 +270,7 @@ def resolve(layers, inputs, leaf):
                     flat(arguments)[index]
                     for outer in containers(layers)
                     for layer, arguments in _arguments_of(outer)
-                    if layer is container or getattr(layer, "_functional", None) is container
+                    if functional_of(layer) is container
                 ]
                 return resolve(layers, inputs, given[0]) if len(given) == 1 else None
     for layer in layers:
@@ -279,9 +279,27 @@ def resolve(layers, inputs, leaf):
     return None
 
 
+def functional_of(layer):
+    """The functional model that a layer is or, as some ``Sequential`` do, runs; ``None`` for any other layer."""
+    for name in ("_functional", "model"):  # of Keras 3, of old releases
+        inner = vars(layer).get(name)
+        if inner is not None and any(cls.__name__ == "Sequential" for cls in type(layer).__mro__):
+            return inner
+    return layer if _by_depth(layer) else None
+
+
 def containers(layers):
-    """The functional models among layers."""
-    return [layer for layer in layers if getattr(layer, "_nodes_by_depth", None)]
+    """The functional models among layers, each once."""
+    found = []
+    for layer in layers:
+        container = functional_of(layer)
+        if container is not None and not any(container is one for one in found):
+            found.append(container)
+    return found
+
+
+def _by_depth(container):
+    return getattr(container, "_nodes_by_depth", None) or getattr(container, "nodes_by_depth", None)  # the latter: Keras 2.0
 
 
 def _require_real(tensor, models):
@@ -315,14 +333,13 @@ def _output_name(layers, container, layer, ordinal, index, several):
 
 def _prefix(layers, container):
     """What the names of layers in a nested functional model begin with."""
-    owners = [layer for layer in layers if getattr(layer, "_functional", None) is container]
-    owner = owners[0] if owners else container
+    owner = next(layer for layer in layers if functional_of(layer) is container)
     return "" if owner is layers[0] else owner.name + "/"
 
 
 def output_candidates(model, layers):
     """The ``Candidate`` objects for layer outputs: tensors where the model has them, else layers."""
-    found, seen = [], set()
+    found, seen = [], {id(layers[0])}
     own = list(getattr(model, "layers", ()))
     for container in containers(layers):
         outputs = {}
@@ -339,18 +356,20 @@ def output_candidates(model, layers):
         for layer, tensors in outputs.values():
             found.append(Candidate(prefix + layer.name, _single(tensors), layer, indexed=False, starred=False))
             seen.add(id(layer))
-        seen.add(id(container))
+    seen.update(id(container) for container in containers(layers))
     for layer in own + list(layers[1:]):
-        if id(layer) not in seen and not hasattr(layer, "_nodes_by_depth"):
+        if id(layer) not in seen:
             is_own = any(layer is one for one in own)
             found.append(Candidate(layer.name, layer, layer, indexed=is_own, starred=is_own))
             seen.add(id(layer))
     return found
 
 
-def _nodes_of(container):
-    for depth in sorted(container._nodes_by_depth, reverse=True):
-        for node in container._nodes_by_depth[depth]:
+def nodes_of(container):
+    """(layer, node) of each call a functional model makes, in order; input layers are left out."""
+    by_depth = _by_depth(container)
+    for depth in sorted(by_depth, reverse=True):
+        for node in by_depth[depth]:
             layer = node.operation if hasattr(node, "operation") else node.outbound_layer
             if not _is_input(node, layer):
                 yield layer, node
@@ -358,14 +377,14 @@ def _nodes_of(container):
 
 def _arguments_of(container):
     """(layer, input tensors) of each call a functional model makes, in order."""
-    for layer, node in _nodes_of(container):
+    for layer, node in nodes_of(container):
         yield layer, node.input_tensors
 
 
 def calls_of(container):
-    """(layer, ordinal, flat output tensors) of each call a functional model makes, in order; input layers are left out."""
+    """(layer, ordinal, flat output tensors) of each call a functional model makes, in order."""
     counts = {}
-    for layer, node in _nodes_of(container):
+    for layer, node in nodes_of(container):
         ordinal = counts.get(id(layer), 0)
         counts[id(layer)] = ordinal + 1
         yield layer, ordinal, flat(node.output_tensors)
