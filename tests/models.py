@@ -188,7 +188,7 @@ def regularized(optimizer=None, activity=True, **kwargs):
 ACTIVITY = (not support.TRAIN_OPTIMIZERS, "eager mode refuses activity regularisers")
 
 
-def _adding_layer():
+def adding_layer():
     class AddsLoss(layers.Layer):
         def call(self, inputs):
             loss = 0.1 * tf.reduce_sum(tf.square(inputs))
@@ -213,7 +213,7 @@ def add_loss(optimizer=None, **kwargs):
     """A layer that adds a loss of its own to the data's."""
     support.requires(*ADD_LOSS)
     inputs = _input(shape=(3,))
-    hidden = _adding_layer()()(layers.Dense(2, activation="tanh")(inputs))
+    hidden = adding_layer()()(layers.Dense(2, activation="tanh")(inputs))
     model = set_weights(Model(inputs, layers.Dense(2)(hidden)))
     return compile(model, "mse", optimizer, **kwargs), {"x": data(ROWS, 3), "y": data(ROWS, 2, seed=8)}
 
@@ -233,7 +233,7 @@ def no_targets(optimizer=None, **kwargs):
     """All the loss comes from a layer; there is nothing to compare with."""
     support.requires(*ADD_LOSS)
     inputs = _input(shape=(3,))
-    model = set_weights(Model(inputs, _adding_layer()()(layers.Dense(2, activation="tanh")(inputs))))
+    model = set_weights(Model(inputs, adding_layer()()(layers.Dense(2, activation="tanh")(inputs))))
     return compile(model, None, optimizer, **kwargs), {"x": data(ROWS, 3)}
 
 

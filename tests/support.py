@@ -226,6 +226,11 @@ def all_layers(model):
     return found
 
 
+def output(layer):
+    """The output of a layer that has one, as a param: the layer itself in eager mode of tf.keras 1.7, which refuses to tell."""
+    return layer if EAGER and TF < Version("1.8") else layer.output
+
+
 def rnn_states(model):
     """The state variables of stateful layers."""
     found = []

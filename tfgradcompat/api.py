@@ -143,6 +143,15 @@ class GradientFunction(object):
         """The nest of params the gradients are by; for ``None`` the model's trainable weights as they are now."""
         return Params(self.adapter, self._model, self._requested).structure
 
+    def require_weights(self, reason):
+        """Raise ``InvalidParamsError`` with ``reason`` if one of the params is no weight.
+
+        A model without weights yet, whose params are all words for weights or ``None``, passes unseen.
+        """
+        names = [param.name for param in Params(self.adapter, self._model, self._requested).taps]
+        if names:
+            raise InvalidParamsError("%s; pass weights, or one batch at a time: %s" % (reason, ", ".join(names)))
+
     def __call__(self, x, y=None, sample_weight=None, learning_phase=0, evaluate=True, class_weight=None):
         """The gradients of one batch, in the structure of ``params``."""
         return self.value_and_gradients(x, y, sample_weight, learning_phase, evaluate, class_weight)[1]

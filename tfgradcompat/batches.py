@@ -104,6 +104,7 @@ def mean(function, batches, *, learning_phase=0, evaluate=True, class_weight=Non
         raise ValueError(
             "many batches have no symbolic gradient in graph mode; pass evaluate=True for arrays, or one batch at a time"
         )
+    function.require_weights("layer outputs and inputs have other entries in each batch, so there is no mean over batches")
     bar = function.adapter.progress_bar(batches.length, verbose) if verbose else None
     samples, done, structure, means = 0, 0, None, None
     for done, (x, y, sample_weight) in enumerate(batches, 1):

@@ -25,6 +25,7 @@ class EagerAdapter(Adapter):
     def __init__(self, environment):
         super(EagerAdapter, self).__init__(environment)
         self.tf = importlib.import_module("tensorflow")
+        self.nest = getattr(self.tf, "nest", None) or importlib.import_module("tensorflow.python.util.nest")  # the latter up to 1.12
 
     # -- what a subclass says ----------------------------------------------------------------------------------------
 
@@ -47,10 +48,6 @@ class EagerAdapter(Adapter):
     def converted(self, layer, call):
         """A layer's ``call`` as its Keras calls it: through AutoGraph, where it does so."""
         return call
-
-    def decorated(self, original, wrapper):
-        """``wrapper`` with the signature of ``original`` as this Keras reads it."""
-        return taps.decorated(original, wrapper)
 
     def trained_weights(self, model):
         """The weights that a training step updates."""
@@ -79,6 +76,14 @@ class EagerAdapter(Adapter):
     def changeable_variables(self, model):
         """The ``tf.Variable`` objects that an uncompiled pass may change."""
         return []
+
+    def tape(self):
+        """A new tape."""
+        return self.tf.GradientTape()
+
+    def tape_gradients(self, tape, target, variables, tensors):
+        """The gradients by variables, then by tensors, of which some may depend on others."""
+        return tape.gradient(target, variables + tensors)
 
     # -- the protocol ------------------------------------------------------------------------------------------------
 
@@ -148,19 +153,19 @@ class EagerAdapter(Adapter):
     def loss_step(self, model, params, data, request):
         """Forward pass, loss and gradients; runs under a trace or eagerly."""
         tf, optimizer = self.tf, model.optimizer
-        wanted, weights = _parted(params)
+        wanted, weights = parted(params)
         with self.training_scope(model):
             trained = self.trained_weights(model) if request.clip and self.clips(model) else []
             if trained and optimizers.clips_jointly(optimizer):
                 weights = unique(weights + trained)
             sources = [self.variable(weight) for weight in weights]
-            with tf.GradientTape() as tape:
+            with self.tape() as tape:
                 tape.watch(sources)  # the tape watches trainable variables by itself, the others not
                 with self.tapped(model, wanted, data, tape) as (data, seen):
                     loss = self.loss(model, data, request.learning_phase)
                 scaled = optimizers.scaled_loss(optimizer, loss)
             seen = [seen(tap) for tap in wanted]
-            gradients = tape.gradient(scaled, sources + taps.flat(seen))
+            gradients = self.tape_gradients(tape, scaled, sources, taps.flat(seen))
             gradients = optimizers.unscaled_gradients(tf, optimizer, gradients)
             by_weight = {id(weight): gradient for weight, gradient in zip(weights, gradients)}
             if trained:
@@ -178,19 +183,17 @@ class EagerAdapter(Adapter):
     def target_step(self, model, of, params, data, request):
         """Forward pass and the gradients of something it computes."""
         tf = self.tf
-        wanted, weights = _parted(params)
+        wanted, weights = parted(params)
         looked_at = wanted + [of.what] if isinstance(of.what, taps.Tap) else wanted
         sources = [self.variable(weight) for weight in weights]
-        with tf.GradientTape() as tape:
+        with self.tape() as tape:
             tape.watch(sources)
             with self.tapped(model, looked_at, data, tape) as (data, seen):
                 outputs = self.outputs(model, data[0], request.learning_phase)
             total = tf.add_n([tf.reduce_sum(tensor) for tensor in of.tensors(outputs, seen)])
         seen = [seen(tap) for tap in wanted]
-        gradients = tape.gradient(total, sources + taps.flat(seen))
-        by_weight = {id(weight): gradient for weight, gradient in zip(weights, gradients)}
-        by_tap = self._by_tap(wanted, seen, gradients[len(sources):], request)
-        return total, [by_tap[param] if isinstance(param, taps.Tap) else by_weight[id(param)] for param in params]
+        gradients = self.tape_gradients(tape, total, sources, taps.flat(seen))
+        return total, self.put_together(params, seen, gradients, request)
 
     @contextlib.contextmanager
     def tapped(self, model, wanted, data, tape):
@@ -201,18 +204,18 @@ class EagerAdapter(Adapter):
         if not wanted:
             yield data, None
             return
-        tf, given = self.tf, {}
-        leaves = tf.nest.flatten(data[0])
+        given = {}
+        leaves = self.nest.flatten(data[0])
         # In the order of the model's inputs; a plain sequence in that order, where the model has none.
-        order = self.in_order(model, tf.nest.pack_sequence_as(data[0], list(range(len(leaves)))))
+        order = self.in_order(model, self.nest.pack_sequence_as(data[0], list(range(len(leaves)))))
         for tap in wanted:
             if tap.is_input and tap.index not in given:
                 place = order[tap.index]
                 given[tap.index] = leaves[place] = self._seen(self._as_input(model, leaves[place], tap), tape)
-        data = (tf.nest.pack_sequence_as(data[0], leaves),) + tuple(data[1:])
+        data = (self.nest.pack_sequence_as(data[0], leaves),) + tuple(data[1:])
 
         def see(layer, outputs):
-            return tf.nest.map_structure(lambda output: self._seen(output, tape), outputs)
+            return self.nest.map_structure(lambda output: self._seen(output, tape), outputs)
 
         def seen(tap):
             calls = [[given[tap.index]]] if tap.is_input else recorder.outputs(tap)
@@ -222,16 +225,16 @@ class EagerAdapter(Adapter):
                         self._require_differentiable(tap, tensor)
             return calls
 
-        recorder = taps.Recorder(wanted, tf.nest.flatten, see, self.converted)
+        recorder = taps.Recorder(wanted, self.nest.flatten, see, taps.functional_of(model), self.converted)
         layers = unique(self.layers(model) + [tap.layer for tap in wanted if not tap.is_input])
-        with taps.recording(layers, recorder, self.decorated):
+        with taps.recording(layers, recorder):
             yield data, seen
 
     def in_order(self, model, x):
         """The flat inputs of ``x`` in the order of ``model.inputs``."""
         if isinstance(x, dict) and getattr(model, "inputs", None):
             return [x[name] for name in self.input_keys(model)]
-        return self.tf.nest.flatten(x)
+        return self.nest.flatten(x)
 
     def input_keys(self, model):
         """The keys of a dict of inputs, in the order of ``model.inputs``."""
@@ -269,6 +272,13 @@ class EagerAdapter(Adapter):
                 "runs the loop" % tap.name
             )
 
+    def put_together(self, params, seen, gradients, request):
+        """Gradients by all weights, then by what is seen for each tap -> one item for each of ``params``."""
+        wanted, weights = parted(params)
+        by_weight = {id(weight): gradient for weight, gradient in zip(weights, gradients)}
+        by_tap = self._by_tap(wanted, seen, gradients[len(weights):], request)
+        return [by_tap[param] if isinstance(param, taps.Tap) else by_weight[id(param)] for param in params]
+
     def _by_tap(self, wanted, seen, gradients, request):
         gradients = iter(gradients)
         return {
@@ -304,7 +314,7 @@ class EagerAdapter(Adapter):
     def _function(self, model, data, step, key):
         compiled = self._models(model)
         fingerprint = self.fingerprint(model) + optimizers.options(model.optimizer)
-        leaves = self.tf.nest.flatten(data)
+        leaves = self.nest.flatten(data)
         kind, items, request = key
         key = (
             kind,
@@ -333,7 +343,7 @@ class EagerAdapter(Adapter):
         except Exception:
             # Code that reads a static batch size cannot be traced with an unknown one. Where the exact shapes fail as well, the
             # fault is in the data or the model, and this second error is the one to see.
-            exact = [None if leaf is None else leaf.shape.as_list() for leaf in self.tf.nest.flatten(data)]
+            exact = [None if leaf is None else leaf.shape.as_list() for leaf in self.nest.flatten(data)]
             if exact == shapes:
                 raise
             return _Function(self, model, data, step, exact)
@@ -366,13 +376,14 @@ class _Function(object):
     """One traced pass: a ``tf.function`` of the flat tensors of a batch, and the variables it may change."""
 
     def __init__(self, adapter, model, data, step, shapes):
-        tf = self._tf = adapter.tf
+        tf, nest = adapter.tf, adapter.nest
+        self._flatten = nest.flatten
         self.shapes = shapes
         self._adapter = adapter
         self._lock = adapter._models(model).lock
         model_reference = weakref.ref(model)  # the trace must not keep the model
-        leaves = tf.nest.flatten(data)
-        skeleton = tf.nest.map_structure(lambda leaf: None, data)
+        leaves = nest.flatten(data)
+        skeleton = nest.map_structure(lambda leaf: None, data)
         count = len(leaves)  # the closure below must not keep the data
         present = [place for place, leaf in enumerate(leaves) if leaf is not None]
         self._present = present
@@ -382,7 +393,7 @@ class _Function(object):
             flat = [None] * count
             for place, tensor in zip(present, tensors):
                 flat[place] = tensor
-            return step(model_reference(), tf.nest.pack_sequence_as(skeleton, flat))
+            return step(model_reference(), nest.pack_sequence_as(skeleton, flat))
 
         self._run = tf.function(run, input_signature=specs, autograph=False)
         with adapter.python_state(model):
@@ -396,7 +407,7 @@ class _Function(object):
         )
 
     def __call__(self, data):
-        leaves = self._tf.nest.flatten(data)
+        leaves = self._flatten(data)
         tensors = [leaves[place] for place in self._present]
         if not self.changed:
             return self._run(*tensors)
@@ -404,7 +415,7 @@ class _Function(object):
             return self._run(*tensors)
 
 
-def _parted(params):
+def parted(params):
     """(taps, weights)."""
     wanted = [param for param in params if isinstance(param, taps.Tap)]
     return wanted, [param for param in params if not isinstance(param, taps.Tap)]

@@ -59,17 +59,17 @@ class GraphAdapter(Adapter):
         """
         raise NotImplementedError
 
-    def decorated(self, original, wrapper):
-        """``wrapper`` with the signature of ``original`` as this Keras reads it."""
-        return taps.decorated(original, wrapper)
-
     def call_again(self, core, inputs):
         """The outputs of a subclassed model on its symbolic inputs, computed once more."""
         return core(inputs)
 
-    def seeing(self, core, loss, tensors):
-        """``loss``, or an equal one that depends on all of ``tensors`` where training's own looks behind one of them."""
-        return loss
+    def compared_outputs(self, core):
+        """The outputs that losses compare with targets and that they may look behind."""
+        return []
+
+    def total_of(self, core, loss, replace):
+        """The total of a ``LossGraph`` anew, from the outputs that ``replace`` gives for the model's."""
+        raise NotImplementedError
 
     # -- protocol ----------------------------------------------------------------------------------------------------
 
@@ -96,17 +96,15 @@ class GraphAdapter(Adapter):
             with self.lock:
                 loss = self.loss_graph(core, weights, symbolic=not request.evaluate)
                 self._require_phase(core, loss, request.learning_phase)
-                layout = [self._sources(core, param) for param in params]
-                sources = taps.flat(layout)
-                loss = self.seeing(core, loss, [source for source in sources if isinstance(source, self.tf.Tensor)])
-                gradients = self._with_zeros(loss, sources, loss.gradients(core.optimizer, sources, request.clip), request)
+                layout, sources = self.sources(core, params)
+                gradients = self.training_gradients(core, loss, sources, request)
                 if not request.evaluate:
-                    return loss.value, _arranged(layout, gradients)
+                    return loss.value, arranged(layout, gradients)
                 fed = [(place, weight) for place, weight in zip(loss.weights, weights) if weight is not None]
                 function = loss.function(sources, gradients, [place for place, _ in fed])
             values = iter(function(inputs + targets + [weight for _, weight in fed] + loss.phase_values(request.learning_phase)))
         value = next(values)
-        return value, _arranged(layout, [None if gradient is None else next(values) for gradient in gradients])
+        return value, arranged(layout, [None if gradient is None else next(values) for gradient in gradients])
 
     def gradients_of(self, model, of, params, x, request):
         core = self.core(model)
@@ -115,23 +113,21 @@ class GraphAdapter(Adapter):
             with self.lock:
                 loss = self._target_graph(core, of)
                 self._require_phase(core, loss, request.learning_phase)
-                layout = [self._sources(core, param) for param in params]
-                sources = taps.flat(layout)
-                gradients = self._with_zeros(loss, sources, loss.gradients(None, sources, False), request)
+                layout, sources = self.sources(core, params)
+                gradients = self.source_gradients(loss, None, sources, request)
                 if not request.evaluate:
-                    return loss.value, _arranged(layout, gradients)
+                    return loss.value, arranged(layout, gradients)
                 function = loss.function(sources, gradients, [])
             values = iter(function(inputs + loss.phase_values(request.learning_phase)))
         value = next(values)
-        return value, _arranged(layout, [None if gradient is None else next(values) for gradient in gradients])
+        return value, arranged(layout, [None if gradient is None else next(values) for gradient in gradients])
 
     def values(self, model, wanted, x, request):
         core = self.core(model)
         with self._session(core):
             inputs = self.standardize_inputs(core, x)
             with self.lock:
-                layout = [self._sources(core, tap) for tap in wanted]
-                tensors = taps.flat(layout)
+                layout, tensors = self.sources(core, wanted)
                 if not request.evaluate:
                     return layout
                 phases = _learning_phases(*tensors)
@@ -144,7 +140,7 @@ class GraphAdapter(Adapter):
                     with scope(tensors[0].graph):
                         functions[key] = self.backend.function(list(core._feed_inputs) + phases, fetched), tensors, phases
             values = functions[key][0](inputs + [bool(request.learning_phase)] * len(phases))
-        return _arranged(layout, values)
+        return arranged(layout, values)
 
     def standardize_inputs(self, core, x):
         """The feeds of the inputs alone, as ``predict_on_batch`` makes them; the model need not be compiled."""
@@ -154,19 +150,47 @@ class GraphAdapter(Adapter):
         inputs = core._standardize_user_data(x)[0]
         return [inputs[name] for name in core._feed_input_names] if isinstance(inputs, dict) else list(inputs)
 
-    def _sources(self, core, param):
-        """What to differentiate by: a weight itself; the tensors of a tap, a list of flat outputs for each call."""
-        if not isinstance(param, taps.Tap):
-            return param
-        calls = replay.tensors(self, core, param)
-        for call in calls:
-            for tensor in call:
-                if not isinstance(tensor, self.tf.Tensor):
-                    raise InvalidParamsError("%s is no dense tensor (%s); it has no gradient" % (param.name, type(tensor).__name__))
-        return calls
+    def sources(self, core, params):
+        """What to differentiate by: (one item for each param, all tensors and weights in these).
 
-    def _with_zeros(self, loss, sources, gradients, request):
-        """Zeros in place of missing gradients by tensors, if wanted; those by weights are made elsewhere."""
+        The item is a weight itself; for a tap, for each call, a list of its flat outputs.
+        """
+        layout = [replay.tensors(self, core, param) if isinstance(param, taps.Tap) else param for param in params]
+        for param, item in zip(params, layout):
+            for tensor in taps.flat(item):
+                if isinstance(param, taps.Tap) and not isinstance(tensor, self.tf.Tensor):
+                    raise InvalidParamsError("%s is no dense tensor (%s); it has no gradient" % (param.name, type(tensor).__name__))
+        return layout, taps.flat(layout)
+
+    def training_gradients(self, core, loss, sources, request):
+        """``source_gradients`` of the training loss of a model."""
+        gradients = self.source_gradients(loss, core.optimizer, sources, request)
+        overlooked = [
+            source for source in sources if any(_may_look_behind(output, source) for output in self.compared_outputs(core))
+        ]
+        if overlooked:
+            if loss.seeing is None:
+                loss.seeing = self._seeing(core, loss)
+            found = self.source_gradients(loss.seeing, core.optimizer, overlooked, request)
+            found = dict(zip(map(id, overlooked), found))
+            gradients = [found.get(id(source), gradient) for source, gradient in zip(sources, gradients)]
+        return gradients
+
+    def _seeing(self, core, loss):
+        """``loss`` as a function of the probabilities, where Keras goes for the logits behind a softmax or sigmoid.
+
+        It looks for them through an Identity, but not through an IdentityN.
+        """
+        with building(loss.graph):
+            total = self.total_of(core, loss, lambda output: self.tf.identity_n([output])[0])
+        return LossGraph(self, total, loss.inputs, loss.targets, loss.weights, loss.trained, [])
+
+    def source_gradients(self, loss, optimizer, sources, request):
+        """The gradients of a ``LossGraph`` by sources; if wanted, zeros where one by a tensor does not exist.
+
+        ``optimizer`` may scale the loss and, if asked to, clip. Zeros for weights are made elsewhere.
+        """
+        gradients = loss.gradients(optimizer, sources, request.clip)
         if not request.zeros:
             return gradients
         return [
@@ -301,23 +325,24 @@ class LossGraph(object):
         self.value = None  # the scalar loss, of the same run as the gradients
         self._differentiated = None  # the tensor that was differentiated so far
         self._counterpart = _same_tensor
-        self._trained = list(trained)
+        self.trained = list(trained)
         self._key = references(key)
         self._raw = {}  # id of a variable -> (variable, gradient); the variable is kept so that its id is not used again
         self._clipped = None
         self._functions = {}
         self._zeros = {}
+        self.seeing = None  # an equal loss that does not look behind the model's outputs, once it is needed
 
     def built_for(self, key):
         return same(self._key, key)
 
     def gradients(self, optimizer, params, clip):
         """One gradient of the loss, or ``None``, for each of ``params``."""
-        trained = set(map(id, self._trained)) if clip else set()
+        trained = set(map(id, self.trained)) if clip else set()
         trains = any(id(param) in trained for param in params)
         # All that is trained together: a norm may be a joint one.
         self._differentiate(
-            optimizer, (self._trained if trains else []) + [param for param in params if id(param) not in trained]
+            optimizer, (self.trained if trains else []) + [param for param in params if id(param) not in trained]
         )
         if trains and self._clipped is None:
             self._clipped = self._training_gradients(optimizer)
@@ -357,7 +382,7 @@ class LossGraph(object):
         missing = [variable for variable in variables if id(variable) not in self._raw]
         if not missing and self.value is not None:
             return
-        total, self._counterpart = self._adapter.differentiable(self.total, self._trained)
+        total, self._counterpart = self._adapter.differentiable(self.total, self.trained)
         if total is not self._differentiated:
             # All anew, so that the loss and every gradient see the same random numbers in one run.
             missing = [variable for variable, _ in self._raw.values()] + missing
@@ -382,7 +407,7 @@ class LossGraph(object):
 
     def _training_gradients(self, optimizer):
         """id -> gradient as training hands it to the update rule, for each variable that is trained."""
-        pairs = [self._raw[id(variable)] for variable in self._trained]
+        pairs = [self._raw[id(variable)] for variable in self.trained]
         connected = [pair for pair in pairs if pair[1] is not None]
         result = {id(variable): None for variable, _ in pairs}
         if connected:
@@ -495,6 +520,13 @@ def ancestors(*tensors):
     return found
 
 
+def _may_look_behind(output, source):
+    """Whether a loss of ``output`` may be computed from what is behind ``source``."""
+    while output is not source and output.op.type == "Identity":
+        output = output.op.inputs[0]
+    return output is source and output.op.type in ("Softmax", "Sigmoid", "Identity")
+
+
 def is_placeholder(op):
     return op.type in ("Placeholder", "PlaceholderWithDefault", "PlaceholderV2")
 
@@ -541,7 +573,7 @@ def _same_tensor(tensor):
     return tensor
 
 
-def _arranged(layout, values):
+def arranged(layout, values):
     """Flat values in the layout of sources: one for a weight, a list of lists for a tap."""
     values = iter(values)
     return [

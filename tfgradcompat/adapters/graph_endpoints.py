@@ -71,6 +71,15 @@ class EndpointsAdapter(GraphAdapter):
         built[weighted] = loss, references(self._recipe(core))
         return loss
 
+    def compared_outputs(self, core):
+        return [endpoint.output for endpoint in core._training_endpoints if not endpoint.should_skip_target()]
+
+    def total_of(self, core, loss, replace):
+        takers = [endpoint for endpoint in core._training_endpoints if not endpoint.should_skip_target_weights()]
+        outputs = [replace(endpoint.output) for endpoint in core._training_endpoints]
+        with _lent(core, takers, loss.weights or [None] * len(takers), outputs):
+            return core._prepare_total_loss(core._prepare_output_masks())
+
     def differentiable(self, total, trained):
         if self.environment.tensorflow < Version("2.5"):  # Keras makes its loops ready for gradients
             return super(EndpointsAdapter, self).differentiable(total, trained)
@@ -112,10 +121,10 @@ def _rank(endpoint):
 
 
 @contextlib.contextmanager
-def _lent(core, endpoints, placeholders):
-    """The model with other sample weights, and with metrics that do not notice a loss being built."""
+def _lent(core, endpoints, placeholders, outputs=None):
+    """The model with other sample weights, and outputs, and with metrics that do not notice a loss being built."""
     every = list(core._training_endpoints)
-    kept = [(endpoint, endpoint.sample_weight, endpoint.output_loss_metric) for endpoint in every]
+    kept = [(endpoint, endpoint.sample_weight, endpoint.output_loss_metric, endpoint._output) for endpoint in every]
     tensors = getattr(core, "_compile_metrics_tensors", None)  # 1.14 only
     kept_tensors = None if tensors is None else dict(tensors)
     try:
@@ -123,10 +132,12 @@ def _lent(core, endpoints, placeholders):
             endpoint.output_loss_metric = _ignore
         for endpoint, placeholder in zip(endpoints, placeholders):
             endpoint.sample_weight = placeholder
+        for endpoint, output in zip(every, outputs or ()):
+            endpoint._output = output
         yield
     finally:
-        for endpoint, weight, metric in kept:
-            endpoint.sample_weight, endpoint.output_loss_metric = weight, metric
+        for endpoint, weight, metric, output in kept:
+            endpoint.sample_weight, endpoint.output_loss_metric, endpoint._output = weight, metric, output
         if tensors is not None:
             tensors.clear()
             tensors.update(kept_tensors)

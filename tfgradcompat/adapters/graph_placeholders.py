@@ -4,6 +4,9 @@
 new one. Up to tf.keras 1.6 and in standalone Keras these placeholders must be fed and ``_standardize_user_data`` gives ones;
 from 1.7 on they default to one and may be left out.
 """
+import contextlib
+import sys
+
 from .graph import GraphAdapter, LossGraph
 
 
@@ -33,6 +36,50 @@ class PlaceholdersAdapter(GraphAdapter):
             self.cache.set(core, loss)
         return loss
 
+    def call_again(self, core, inputs):
+        return core.call(inputs)  # as _set_inputs does
+
 
 class StandaloneAdapter(PlaceholdersAdapter):
     """Standalone Keras 2.0-2.3 on TensorFlow 1.0-1.15 and 2.0-2.2."""
+
+    def compared_outputs(self, core):
+        if not hasattr(core, "_prepare_total_loss"):  # before 2.3 losses take probabilities as such
+            return []
+        return [output for index, output in enumerate(core.outputs) if index not in core.skip_target_indices]
+
+    def total_of(self, core, loss, replace):
+        masks = core.compute_mask(core.inputs, mask=None)
+        if not isinstance(masks, list):
+            masks = [masks] * len(core.outputs)  # one, or None for all
+        kept = core.outputs, core._output_loss_metrics
+        core.outputs = [replace(output) for output in core.outputs]
+        core._output_loss_metrics = [_NoMetric()] * len(core.outputs)
+        try:
+            return core._prepare_total_loss(masks)
+        finally:
+            core.outputs, core._output_loss_metrics = kept
+
+    @contextlib.contextmanager
+    def _session(self, core):
+        # 2.3: set in the thread that imported Keras, and missing in all others.
+        scope = getattr(sys.modules[self.backend.learning_phase.__module__], "_SYMBOLIC_SCOPE", None)
+        missing = scope is not None and not hasattr(scope, "value")
+        if missing:
+            scope.value = True
+        try:
+            with super(StandaloneAdapter, self)._session(core):
+                yield
+        finally:
+            if missing:
+                del scope.value
+
+
+class _NoMetric(object):
+    """Takes no notice of a loss being built."""
+
+    def update_state(self, loss):
+        return []
+
+    def result(self):
+        return None

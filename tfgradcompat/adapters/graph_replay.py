@@ -26,6 +26,8 @@ NOTED = (
     "_output_tensor_cache",
     "_output_shape_cache",
 )
+# What spares a model a second call on the same tensors.
+CACHES = ("_output_mask_cache", "_output_tensor_cache")
 
 
 def tensors(adapter, core, tap):
@@ -61,12 +63,15 @@ def _replayed(adapter, core, tap):
     from .graph import building
 
     layers = adapter.layers(core)
-    recorder = taps.Recorder([tap], taps.flat, lambda layer, outputs: outputs)
+    recorder = taps.Recorder([tap], taps.flat, lambda layer, outputs: outputs, taps.functional_of(core))
     locals_ = [layer._thread_local for layer in layers if hasattr(layer, "_thread_local")]
     twins = {}
     # In the name scope of the package, and past what calling a layer leaves in it.
     with building(taps.flat(core.outputs)[0].graph), preserved_attributes(layers + locals_, NOTED):
-        with taps.recording(layers, recorder, adapter.decorated):
+        for layer in layers:
+            for name in CACHES:
+                vars(layer).get(name, {}).clear()
+        with taps.recording(layers, recorder):
             for original, again in _calls(adapter, core):
                 for one, other in zip(taps.flat(original), taps.flat(again())):
                     _match(one, other, twins)

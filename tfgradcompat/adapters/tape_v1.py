@@ -6,7 +6,6 @@ Two ways of training meet here. 1.7-1.12, 1.15, and 1.13-1.14 with ``run_eagerly
 the background; there the adapters of the graph eras find the loss and its gradients.
 """
 import contextlib
-import inspect
 import random
 import warnings
 import weakref
@@ -18,21 +17,20 @@ from packaging.version import Version
 from ..errors import AdapterWarning, UnsupportedModelError
 from ..state import preserved_attributes, preserved_values
 from ..weakcache import WeakCache
-from . import datasets
-from .base import Adapter, label
+from . import datasets, taps
+from .base import label
+from .eager import EagerAdapter, parted
+from .graph import arranged, layers_of
 from .graph_endpoints import EndpointsAdapter
 from .graph_placeholders import PlaceholdersAdapter
 from .optimizers import CLIP_OPTIONS
 
 
-class TapeV1Adapter(Adapter):
+class TapeV1Adapter(EagerAdapter):
     """tf.keras 1.7-1.15, eager."""
 
     def __init__(self, environment):
         super(TapeV1Adapter, self).__init__(environment)
-        import tensorflow as tf  # the model has it loaded already
-
-        self.tf = tf
         self.backend = environment.module("backend")
         self.loop = environment.module("engine.training_eager")
         graph = PlaceholdersAdapter if environment.tensorflow < Version("1.14") else EndpointsAdapter
@@ -43,14 +41,41 @@ class TapeV1Adapter(Adapter):
 
     def build(self, model, batch):
         core = _core(model)
-        if not (core.inputs and getattr(core, "_is_compiled", True)):
+        if not (core.inputs and (core.optimizer is None or getattr(core, "_is_compiled", True))):
             # Looks at the data, makes weights (up to 1.12 by calling the model on them) and finishes compile.
             with self._untouched(core):
                 self._standardize(core, batch)
 
-    def is_tensor(self, value):
-        # 1.13+ has tensors of the background graph; before, "deferred" ones that are no tensors at all.
-        return hasattr(value, "_keras_history") and not hasattr(value, "assign")
+    def layers(self, model):
+        return layers_of(_core(model))
+
+    def input_keys(self, model):
+        return list(model.input_names)
+
+    def tape(self):
+        return self.loop.GradientTape(persistent=True)
+
+    def tape_gradients(self, tape, target, variables, tensors):
+        # Up to 1.8 a tape does not go on beyond a tensor that is one of its sources.
+        gradients = list(tape.gradient(target, variables)) if variables else []
+        return gradients + [tape.gradient(target, [tensor])[0] for tensor in tensors]
+
+    def _pass(self, model, standardize, step, key, evaluate):
+        core = _core(model)
+        with self._untouched(core):
+            return step(core, standardize())
+
+    def standardize_inputs(self, model, x):
+        core = _core(model)
+        return self._as_tensors(core, core._standardize_user_data(x)[0], [], [])[0]
+
+    def outputs(self, model, x, training):
+        # As predict does it: a single input is not in a list.
+        if isinstance(x, (list, tuple)) and len(x) == 1:
+            x = x[0]
+        options = {"training": bool(training)} if model._expects_training_arg else {}
+        with self._phase(training):
+            return model.call(x, **options)
 
     def gradients(self, model, params, batch, request):
         core = _core(model)
@@ -86,14 +111,17 @@ class TapeV1Adapter(Adapter):
         if self.environment.tensorflow >= Version("1.14"):
             # It wants a metric for the loss of each of several outputs; 1.13 makes do without.
             options["output_loss_metrics"] = [_identity] * len(core.outputs)
-        with self._phase(request.learning_phase), _trainable_as_compiled(core), self.loop.GradientTape() as tape:
-            tape.watch(params)  # those that do not train are not watched by themselves
-            loss = self.loop._model_loss(core, inputs, targets, **options)[1]
+        wanted, variables = parted(params)
+        with self._phase(request.learning_phase), _trainable_as_compiled(core), self.tape() as tape:
+            tape.watch(variables)  # those that do not train are not watched by themselves
+            with self.tapped(core, wanted, (inputs,), tape) as (data, seen):
+                loss = self.loop._model_loss(core, data[0], targets, **options)[1]
             scaled, unscale = self._loss_scaling(core.optimizer, loss)
-        gradients = unscale(tape.gradient(scaled, params))
+        calls = [seen(tap) for tap in wanted]
+        gradients = unscale(self.tape_gradients(tape, scaled, variables, taps.flat(calls)))
         if request.clip:
             self._warn_of_ignored_clipping(core)
-        return loss, gradients
+        return loss, self.put_together(params, calls, gradients, request)
 
     def _standardize(self, core, batch):
         return core._standardize_user_data(
@@ -123,7 +151,7 @@ class TapeV1Adapter(Adapter):
             to_target = to_input
             to_weight = lambda values: [convert(value, dtype=self.backend.floatx()) for value in values]  # noqa: E731
         if not isinstance(inputs, dict):  # 1.12-1.14 leave the values of a dict, and the targets beside it, as they are
-            inputs, targets = to_input(inputs), to_target(targets or [])
+            inputs, targets = to_input(inputs), to_target(targets) if targets else []
         return inputs, targets, [None if weight is None else to_weight([weight])[0] for weight in weights or []]
 
     def _phase(self, learning_phase):
@@ -162,26 +190,30 @@ class TapeV1Adapter(Adapter):
             with graph.lock:
                 loss = graph.loss_graph(core, weights, symbolic=False)
                 graph._require_phase(core, loss, request.learning_phase)
-                gradients = loss.gradients(core.optimizer, params, request.clip)
+                layout, sources = graph.sources(core, params)
+                gradients = graph.training_gradients(core, loss, sources, request)
                 fed = [(place, weight) for place, weight in zip(loss.weights, weights) if weight is not None]
-                parts = [(param, part) for param, gradient in zip(params, gradients) for part in _parts(gradient)]
+                parts = [(source, part) for source, gradient in zip(sources, gradients) for part in _parts(gradient)]
                 function = loss.function(
-                    [param for param, _ in parts], [part for _, part in parts], [place for place, _ in fed]
+                    [source for source, _ in parts], [part for _, part in parts], [place for place, _ in fed]
                 )
-            phases = [bool(request.learning_phase)] * len(loss.phases)
+            phases = loss.phase_values(request.learning_phase)
             try:
                 values = function(inputs + targets + [weight for _, weight in fed] + phases)
             except Exception:
                 loss.discard_functions()  # 1.13: a function that has failed once is cancelled ever after
                 raise
         values = iter([self.tf.constant(value) for value in values])
-        return next(values), [self._put_together(param, gradient, values) for param, gradient in zip(params, gradients)]
+        loss_value = next(values)
+        return loss_value, arranged(
+            layout, [self._put_together(source, gradient, values) for source, gradient in zip(sources, gradients)]
+        )
 
-    def _put_together(self, param, gradient, values):
+    def _put_together(self, source, gradient, values):
         if gradient is None:
             return None
         parts = [next(values) for _ in _parts(gradient)]
-        return parts[0] if len(parts) == 1 else self.tf.IndexedSlices(*parts, dense_shape=param.shape.as_list())
+        return parts[0] if len(parts) == 1 else self.tf.IndexedSlices(*parts, dense_shape=source.shape.as_list())
 
     # -- leaving no trace --------------------------------------------------------------------------------------------
 

@@ -85,12 +85,6 @@ class TapeV22Adapter(EagerAdapter):
         ag_ctx = sys.modules["tensorflow.python.autograph.core.ag_ctx"]
         return sys.modules["tensorflow.python.autograph.impl.api"].tf_convert(call, ag_ctx.control_status_ctx())
 
-    def decorated(self, original, wrapper):
-        wrapper = sys.modules["tensorflow.python.util.tf_decorator"].make_decorator(original, wrapper)
-        wrapper.autograph_info__ = {}  # the marks of what AutoGraph has made, which it leaves alone: 2.2 and later,
-        setattr(wrapper, "__ag_compiled", True)  # and before
-        return wrapper
-
     def trained_weights(self, model):
         return list(model.trainable_weights)  # within training_scope: those of compile time
 

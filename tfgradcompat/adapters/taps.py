@@ -7,6 +7,7 @@ belongs to which of its nodes follows from the order in which a functional model
 import contextlib
 import functools
 import inspect
+import sys
 import threading
 import weakref
 
@@ -88,36 +89,41 @@ class Recorder(object):
     Arguments:
         taps: the wanted ``Tap`` objects.
         flatten: function from a layer's output to a list of tensors.
-        see: function from (tap, call's output) to the output that the pass goes on with.
+        see: function from a layer and its output to the output that the pass goes on with.
+        root: the functional model that the pass runs, which some releases do without its ``call``; ``None`` for another model.
         convert: function from a layer and its ``call`` to what to call: AutoGraph, where Keras would use it.
     """
 
-    def __init__(self, taps, flatten, see, convert=None):
+    def __init__(self, taps, flatten, see, root=None, convert=None):
         self._flatten, self._see = flatten, see
         self._convert = convert or (lambda layer, call: call)
         self._wanted = {}
         for tap in taps:
             if not tap.is_input:
                 self._wanted.setdefault(id(tap.layer), []).append(tap)
-        self._frames = [({}, None)]  # calls so far per layer, and the layer, of each call that is running
+        self._frames = [(None, {}, root)]  # of each call that is running: the layer, calls so far per layer in it, container
         self._calls = []  # (layer, container, ordinal, flat outputs)
 
-    def call(self, layer, call, arguments, options):
-        counts, container = self._frames[-1]
+    def call(self, layer, call, arguments, options, joint):
+        """What a layer returns. ``joint``: it returns (output, mask)."""
+        running, counts, container = self._frames[-1]
+        if running is layer:  # one of the two methods called the other
+            return call(*arguments, **options)
         ordinal = counts.get(id(layer), 0)
         counts[id(layer)] = ordinal + 1
-        self._frames.append(({}, layer))
+        self._frames.append((layer, {}, layer))
         place = len(self._calls)
         if id(layer) in self._wanted:
             self._calls.append(None)  # calls are in the order of their beginning
         try:
-            outputs = self._convert(layer, call)(*arguments, **options)
+            returned = self._convert(layer, call)(*arguments, **options)
         finally:
             self._frames.pop()
-        if id(layer) in self._wanted:
-            outputs = self._see(layer, outputs)
-            self._calls[place] = (layer, container, ordinal, self._flatten(outputs))
-        return outputs
+        if id(layer) not in self._wanted:
+            return returned
+        outputs = self._see(layer, returned[0] if joint else returned)
+        self._calls[place] = (layer, container, ordinal, self._flatten(outputs))
+        return (outputs,) + tuple(returned[1:]) if joint else outputs
 
     def outputs(self, tap):
         """The flat outputs of each call that ``tap`` is about, in call order."""
@@ -134,39 +140,45 @@ class Recorder(object):
 
 
 class _Hook(object):
-    """A ``call`` in the instance dict of a layer, put there by the first and removed by the last of several users."""
+    """Methods in the instance dict of a layer, put there by the first and removed by the last of several users."""
 
-    def __init__(self, layer, decorate):
+    # Models of tf.keras 1.11-1.13 use the latter for models in them.
+    NAMES = ("call", "_call_and_compute_mask")
+
+    def __init__(self, layer):
         self.users = 0
         self._layer = layer
-        self._own = vars(layer).get("call")
-        original = layer.call
+        self._own = {name: vars(layer)[name] for name in self.NAMES if name in vars(layer)}
+        for name in self.NAMES:
+            if hasattr(layer, name):
+                # Written past Keras's __setattr__, which would track it.
+                vars(layer)[name] = self._hooked(getattr(layer, name), name != "call")
+
+    def _hooked(self, original, joint):
+        layer = self._layer
 
         def call(*arguments, **options):
             stack = getattr(_recorders, "stack", None)
             if not stack:
                 return original(*arguments, **options)
-            return stack[-1].call(layer, original, arguments, options)
+            return stack[-1].call(layer, original, arguments, options, joint)
 
-        # Written past Keras's __setattr__, which would track it.
-        vars(layer)["call"] = decorate(original, call)
+        return decorated(original, call)
 
     def remove(self):
-        if self._own is None:
-            del vars(self._layer)["call"]
-        else:
-            vars(self._layer)["call"] = self._own
+        for name in self.NAMES:
+            vars(self._layer).pop(name, None)
+        vars(self._layer).update(self._own)
 
 
 @contextlib.contextmanager
-def recording(layers, recorder, decorate=None):
+def recording(layers, recorder):
     """Let ``recorder`` see every call of ``layers`` that this thread makes."""
-    decorate = decorate or decorated
     layers = [layer for layer in layers if callable(getattr(layer, "call", None))]
     with _lock:
         for layer in layers:
             if id(layer) not in _hooked:
-                _hooked[id(layer)] = _Hook(layer, decorate)
+                _hooked[id(layer)] = _Hook(layer)
             _hooked[id(layer)].users += 1
     if not hasattr(_recorders, "stack"):
         _recorders.stack = []
@@ -184,9 +196,14 @@ def recording(layers, recorder, decorate=None):
 
 
 def decorated(original, wrapper):
-    """``wrapper`` with the signature and the name of ``original``."""
+    """``wrapper`` with the signature and the name of ``original``, for all the ways in which Keras reads them."""
     wrapper = functools.wraps(original)(wrapper)
     wrapper.__signature__ = inspect.signature(original)
+    decorators = sys.modules.get("tensorflow.python.util.tf_decorator")
+    if decorators is not None:  # what TensorFlow's own inspection, and so Keras 2's, goes by
+        wrapper = decorators.make_decorator(original, wrapper)
+        wrapper.autograph_info__ = {}  # the marks of what AutoGraph has made, which it leaves alone: 2.2 and later,
+        setattr(wrapper, "__ag_compiled", True)  # and before
     return wrapper
 
 
@@ -350,7 +367,7 @@ def output_candidates(model, layers):
             for layer in own:
                 tensors = outputs.pop(id(layer), (None, None))[1]
                 is_input = tensors is None
-                item = _single(tensors or flat(layer.output))
+                item = _single(tensors or [one for one in container.inputs if one._keras_history[0] is layer] or [layer])
                 found.append(Candidate(layer.name, item, layer, starred=not is_input))
                 seen.add(id(layer))
         for layer, tensors in outputs.values():
