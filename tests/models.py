@@ -64,10 +64,10 @@ DEFERRED = (
 def subclassed(optimizer=None, **kwargs):
     """A subclassed model that has not seen a batch; constant initial weights make twins equal."""
     support.requires(support.SUBCLASSING, "no subclassed models")
-    return compile(_subclass()(), "mse", optimizer, **kwargs), {"x": data(ROWS, 3), "y": data(ROWS, 1, seed=8)}
+    return compile(subclass()(), "mse", optimizer, **kwargs), {"x": data(ROWS, 3), "y": data(ROWS, 1, seed=8)}
 
 
-def _subclass():
+def subclass():
     constant = keras.initializers.Constant
 
     class Subclassed(Model):

@@ -231,6 +231,12 @@ def output(layer):
     return layer if EAGER and TF < Version("1.8") else layer.output
 
 
+def predict(model, x):
+    """What ``predict_on_batch`` returns; of one output an array, which some releases put in a list."""
+    outputs = model.predict_on_batch(x)
+    return outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs
+
+
 def rnn_states(model):
     """The state variables of stateful layers."""
     found = []
@@ -238,6 +244,19 @@ def rnn_states(model):
         if getattr(layer, "stateful", False) and getattr(layer, "states", None):
             found.extend(state for state in layer.states if state is not None)
     return found
+
+
+def session():
+    """The session that runs graph-mode models."""
+    if FLAVOUR == "tf_keras":
+        from tf_keras.src.backend import get_session  # public only as tf.compat.v1.keras, which is another flavour's
+
+        return get_session()
+    return K.get_session() if hasattr(K, "get_session") else tf.compat.v1.keras.backend.get_session()
+
+
+# Standalone Keras on an eager TensorFlow lives in a graph that TensorFlow gives no session for.
+SESSIONS = not (STANDALONE and TF >= Version("2.0"))
 
 
 def optimizer_variables(model):

@@ -61,7 +61,7 @@ def test_a_weight_of_another_model():
     assert getattr(foreign, "path", foreign.name) in str(caught.value) or foreign.name in str(caught.value)
 
 
-@pytest.mark.parametrize("params", ["hidden", 1.5, np.ones(2)], ids=repr)
+@pytest.mark.parametrize("params", ["elsewhere", 1.5, np.ones(2)], ids=repr)
 def test_params_that_are_no_weights(params):
     model, batch = models.dense()
     with pytest.raises(InvalidParamsError):

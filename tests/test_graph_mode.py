@@ -8,7 +8,7 @@ import models
 import reference
 import support
 from checks import assert_trains_alike
-from support import GRAPH, K, Version, assert_close, tf
+from support import GRAPH, Version, assert_close, tf
 from tfgradcompat import UnsupportedModelError, feed_dict, get_gradients, value_and_gradients
 
 pytestmark = pytest.mark.skipif(not GRAPH, reason="graph mode only")
@@ -16,25 +16,13 @@ pytestmark = pytest.mark.skipif(not GRAPH, reason="graph mode only")
 WEIGHT = np.array([3, 3, 0, 0], "float32")
 
 
-def _session():
-    if support.FLAVOUR == "tf_keras":
-        from tf_keras.src.backend import get_session  # public only as tf.compat.v1.keras, which is another flavour's
-
-        return get_session()
-    return K.get_session() if hasattr(K, "get_session") else tf.compat.v1.keras.backend.get_session()
-
-
-# Standalone Keras on an eager TensorFlow lives in a graph that TensorFlow gives no session for.
-SESSIONS = not (support.STANDALONE and support.TF >= Version("2.0"))
-
-
 def _run(tensors, model, learning_phase, batch):
-    support.requires(SESSIONS, "`get_session` is not available when using TensorFlow 2.0")
-    return _session().run(tensors, feed_dict(model, learning_phase=learning_phase, **batch))
+    support.requires(support.SESSIONS, "`get_session` is not available when using TensorFlow 2.0")
+    return support.session().run(tensors, feed_dict(model, learning_phase=learning_phase, **batch))
 
 
 def test_no_session_no_feeds():
-    support.requires(not SESSIONS, "a session runs the model")
+    support.requires(not support.SESSIONS, "a session runs the model")
     model, batch = models.dense()
     with pytest.raises(UnsupportedModelError, match="no session can run"):
         feed_dict(model, **batch)

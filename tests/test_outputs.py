@@ -372,7 +372,7 @@ def _runs_in_threads(model, x):
 
     def predict():
         try:
-            found.append(model.predict_on_batch(x))
+            found.append(support.predict(model, x))
         except support.tf.errors.FailedPreconditionError:
             pass
 
@@ -411,10 +411,10 @@ def test_threads():
 def test_after_training_and_compiling_again():
     model, batch = models.dense()
     function = gradient_function(model, support.output(model.get_layer("out")))
-    mean = 2 * (model.predict_on_batch(batch["x"]) - batch["y"]) / batch["y"].size
+    mean = 2 * (support.predict(model, batch["x"]) - batch["y"]) / batch["y"].size
     assert_close(function(**batch), mean)
     model.train_on_batch(**batch)
-    mean = 2 * (model.predict_on_batch(batch["x"]) - batch["y"]) / batch["y"].size
+    mean = 2 * (support.predict(model, batch["x"]) - batch["y"]) / batch["y"].size
     assert_close(function(**batch), mean)
     support.compile(model, "mae")
-    assert_close(function(**batch), np.sign(model.predict_on_batch(batch["x"]) - batch["y"]) / batch["y"].size)
+    assert_close(function(**batch), np.sign(support.predict(model, batch["x"]) - batch["y"]) / batch["y"].size)

@@ -222,8 +222,10 @@ def _target(adapter, model, of):
     if isinstance(of, str):
         of = selectors.select(adapter, model, of, "outputs")
     found = tap(adapter, model, of)
-    if found is None and not callable(of):
-        raise InvalidParamsError("%r is no output of the model %r, no layer and no callable" % (of, getattr(model, "name", "?")))
+    if found is None and (not callable(of) or hasattr(of, "get_weights")):
+        raise InvalidParamsError(
+            "%r is no output, no layer of the model %r and no function of its outputs" % (of, getattr(model, "name", "?"))
+        )
     return of if found is None else found
 
 
@@ -283,9 +285,12 @@ def select(model, which, kind="weights"):
 def feed_dict(model, x, y=None, sample_weight=None, learning_phase=0):
     """What ``session.run`` needs to evaluate ``get_gradients(..., evaluate=False)`` in graph mode.
 
+    The same for ``gradients_of`` and ``get_outputs``, with ``x`` and ``learning_phase`` alone.
+
     Arguments as for ``get_gradients``. Returns a dict from placeholder to array. Raises ``UnsupportedModelError`` in eager
     mode, which has nothing to feed.
     """
     adapter = adapter_for(model)
-    adapter.require_compiled(model)
+    if y is not None or sample_weight is not None:
+        adapter.require_compiled(model)
     return adapter.feed_dict(model, Batch(x, y, sample_weight, None), int(bool(learning_phase)))

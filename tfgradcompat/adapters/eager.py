@@ -313,7 +313,7 @@ class EagerAdapter(Adapter):
 
     def _function(self, model, data, step, key):
         compiled = self._models(model)
-        fingerprint = self.fingerprint(model) + optimizers.options(model.optimizer)
+        fingerprint = self.fingerprint(model) + optimizers.options(getattr(model, "optimizer", None))
         leaves = self.nest.flatten(data)
         kind, items, request = key
         key = (

@@ -237,7 +237,7 @@ class GraphAdapter(Adapter):
                 "%s lives in a graph that no session can run, since TensorFlow executes eagerly; call get_gradients with "
                 "evaluate=True, or tf.compat.v1.disable_eager_execution() before the model is built" % label(model)
             )
-        if batch.y is None and (core.optimizer is None or core._feed_targets):  # of gradients_of and get_outputs
+        if batch.y is None and (getattr(core, "optimizer", None) is None or core._feed_targets):  # of gradients_of and get_outputs
             with self._session(core):
                 pairs = list(zip(core._feed_inputs, self.standardize_inputs(core, batch.x)))
             pairs += [(place, bool(learning_phase)) for place in _learning_phases(*core.outputs)]

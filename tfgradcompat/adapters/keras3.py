@@ -106,8 +106,8 @@ class Keras3Adapter(EagerAdapter):
 
     def fingerprint(self, model):
         return (
-            identity(model._compile_loss),
-            identity(model.optimizer),
+            identity(getattr(model, "_compile_loss", None)),  # those of a model that has not been compiled do not exist
+            identity(getattr(model, "optimizer", None)),
             tuple((id(layer), layer.trainable) for layer in model._flatten_layers()),
             tuple(id(weight) for weight in model.trainable_weights),
         )

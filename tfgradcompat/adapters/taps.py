@@ -9,6 +9,7 @@ import functools
 import inspect
 import sys
 import threading
+import types
 import weakref
 
 from ..errors import InvalidParamsError
@@ -217,7 +218,6 @@ class Of(object):
     def __init__(self, what):
         self._callable = _weak(what) if callable(what) else None
         self.what = None if self._callable else what
-        self._id = id(what) if self._callable else None
 
     @property
     def alive(self):
@@ -234,7 +234,8 @@ class Of(object):
         return not self == other
 
     def __hash__(self):
-        return hash((self.what, self._id)) if self._callable is None else 0
+        # Slices have no hash, and bound methods another id each time; such keys are few.
+        return hash(self.what) if isinstance(self.what, Tap) else 0
 
     def tensors(self, outputs, seen):
         """The tensors to sum: of the model's outputs, or of what ``seen`` gives for a tap."""
@@ -260,7 +261,11 @@ class Of(object):
 
 
 def _weak(function):
-    return weakref.WeakMethod(function) if inspect.ismethod(function) else weakref.ref(function)
+    if not inspect.ismethod(function):
+        return weakref.ref(function)
+    # Not a WeakMethod: one that goes together with its object, in a cycle, complains.
+    owner, plain = weakref.ref(function.__self__), function.__func__
+    return lambda: None if owner() is None else types.MethodType(plain, owner())
 
 
 def resolve(layers, inputs, leaf):
