@@ -41,14 +41,14 @@ def _convolution(see):
 
 def _recurrent(see):
     inputs = _input(3, 1)
-    hidden = see(layers.LSTM(1, return_sequences=True)(inputs), 3, 1)
+    hidden = see(layers.GRU(1, return_sequences=True)(inputs), 3, 1)
     hidden = see(layers.SimpleRNN(2)(hidden))
     return [inputs], layers.Dense(1)(hidden), [models.data(ROWS, 3, 1)], _y(1)
 
 
 def _bidirectional(see):
     inputs = _input(2, 1)
-    hidden = see(layers.Bidirectional(layers.GRU(1, return_sequences=True))(inputs), 2, 2)
+    hidden = see(layers.Bidirectional(layers.SimpleRNN(1, return_sequences=True))(inputs), 2, 2)
     hidden = see(layers.TimeDistributed(layers.Dense(2))(hidden), 2, 2)
     return [inputs], layers.SimpleRNN(1)(hidden), [models.data(ROWS, 2, 1)], _y(1)
 

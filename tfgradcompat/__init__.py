@@ -9,6 +9,7 @@ from .errors import (
     UnsupportedModelError,
     UnsupportedVersionError,
 )
+from .per_sample import GradientNorms, gradient_norms, per_sample_gradients
 from .registry import AdapterSpec, register
 from .registry.description import describe
 from .registry.locations import locate
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AdapterSpec",
     "AdapterWarning",
+    "GradientNorms",
     "InvalidParamsError",
     "NotCompiledError",
     "SymbolNotFoundError",
@@ -29,8 +31,10 @@ __all__ = [
     "get_gradients",
     "get_outputs",
     "gradient_function",
+    "gradient_norms",
     "gradients_of",
     "locate",
+    "per_sample_gradients",
     "register",
     "select",
     "value_and_gradients",

@@ -139,18 +139,13 @@ class GradientFunction(object):
         return "GradientFunction(%r, params=%r)" % (getattr(self._model, "name", None), self._requested)
 
     @property
+    def model(self):
+        return self._model
+
+    @property
     def params(self):
         """The nest of params the gradients are by; for ``None`` the model's trainable weights as they are now."""
         return Params(self.adapter, self._model, self._requested).structure
-
-    def require_weights(self, reason):
-        """Raise ``InvalidParamsError`` with ``reason`` if one of the params is no weight.
-
-        A model without weights yet, whose params are all words for weights or ``None``, passes unseen.
-        """
-        names = [param.name for param in Params(self.adapter, self._model, self._requested).taps]
-        if names:
-            raise InvalidParamsError("%s; pass weights, or one batch at a time: %s" % (reason, ", ".join(names)))
 
     def __call__(self, x, y=None, sample_weight=None, learning_phase=0, evaluate=True, class_weight=None):
         """The gradients of one batch, in the structure of ``params``."""
@@ -158,18 +153,29 @@ class GradientFunction(object):
 
     def value_and_gradients(self, x, y=None, sample_weight=None, learning_phase=0, evaluate=True, class_weight=None):
         """The loss and gradients of one batch."""
-        adapter, model = self.adapter, self._model
-        adapter.require_compiled(model)
         batch = Batch(x, y, sample_weight, class_weight)
-        adapter.build(model, batch)
-        params = Params(adapter, model, self._requested)
+        params, request = self.resolve(batch, learning_phase, evaluate)
+        loss, gradients = self.adapter.gradients(self._model, params.unique, batch, request)
+        found = self.packed(params, gradients, evaluate)
+        return self.adapter.to_numpy(loss) if evaluate else loss, found
+
+    def resolve(self, batch, learning_phase, evaluate):
+        """(``Params``, ``Request``) for a batch, whose shapes make the weights of a model that has none yet."""
+        self.adapter.require_compiled(self._model)
+        self.adapter.build(self._model, batch)
         request = Request(int(bool(learning_phase)), self._clip, bool(evaluate), self._unconnected == "zero")
-        loss, gradients = adapter.gradients(model, params.unique, batch, request)
-        results = _results(params, gradients, evaluate, self._unconnected, "the training loss", self._as_dict)
-        return adapter.to_numpy(loss) if evaluate else loss, results
+        return Params(self.adapter, self._model, self._requested), request
+
+    def require_weights(self, reason):
+        """Raise ``InvalidParamsError`` with ``reason`` if one of the params is no weight; the model has been built."""
+        Params(self.adapter, self._model, self._requested).require_weights(reason)
+
+    def packed(self, params, gradients, evaluate):
+        """What the caller gets for the gradients of ``params.unique``."""
+        return _packed(params, gradients, evaluate, self._unconnected, "the training loss", self._as_dict)
 
 
-def _results(params, gradients, evaluate, choice, what, as_dict):
+def _packed(params, gradients, evaluate, choice, what, as_dict):
     results = params.results(gradients, evaluate, lambda place: unconnected(params, place, choice, evaluate, what))
     return params.named(results) if as_dict else params.pack(results)
 
@@ -209,7 +215,7 @@ def gradients_of(
     request = Request(int(bool(learning_phase)), False, bool(evaluate), unconnected_gradients == "zero")
     target = Of(_target(adapter, model, of))
     _, gradients = adapter.gradients_of(model, target, resolved.unique, x, request)
-    return _results(resolved, gradients, evaluate, unconnected_gradients, "what is differentiated", as_dict)
+    return _packed(resolved, gradients, evaluate, unconnected_gradients, "what is differentiated", as_dict)
 
 
 def _target(adapter, model, of):

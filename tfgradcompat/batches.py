@@ -104,15 +104,18 @@ def mean(function, batches, *, learning_phase=0, evaluate=True, class_weight=Non
         raise ValueError(
             "many batches have no symbolic gradient in graph mode; pass evaluate=True for arrays, or one batch at a time"
         )
-    function.require_weights("layer outputs and inputs have other entries in each batch, so there is no mean over batches")
     bar = function.adapter.progress_bar(batches.length, verbose) if verbose else None
     samples, done, structure, means = 0, 0, None, None
     for done, (x, y, sample_weight) in enumerate(batches, 1):
         loss, structure = function.value_and_gradients(x, y, sample_weight, learning_phase, evaluate, class_weight)
-        size = _samples(x)
+        size = sample_count(x)
         samples += size
         values = [loss] + flatten(structure)
         if means is None:
+            function.require_weights(
+                "layer outputs and inputs have other entries in each batch, so there is no mean over batches; pass weights, or one "
+                "batch at a time"
+            )
             means = [_RunningMean(evaluate) for _ in values]
         for one, value in zip(means, values):
             one.add(value if evaluate else function.adapter.dense(value), size, samples)
@@ -217,7 +220,7 @@ def _cut(nest, start, stop):
     return (nest.iloc if hasattr(nest, "iloc") else nest)[start:stop]  # iloc: DataFrames take slices as labels
 
 
-def _samples(x):
+def sample_count(x):
     """The number of samples in a batch."""
     leaves = [leaf for leaf in flatten(x) if leaf is not None]
     return _length(leaves[0]) if leaves else 0

@@ -76,6 +76,12 @@ class Params(object):
         """Those that are no weights."""
         return [param for param in self.unique if isinstance(param, Tap)]
 
+    def require_weights(self, reason):
+        """Raise ``InvalidParamsError`` with ``reason`` if one of the params is no weight."""
+        names = [param.name for param in self.taps]
+        if names:
+            raise InvalidParamsError("%s: %s" % (reason, _some(names)))
+
     def results(self, values, evaluate, unconnected):
         """One result for each of ``unique``: ``values`` as the adapter gave them, the missing ones treated as wanted.
 

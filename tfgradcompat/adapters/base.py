@@ -104,6 +104,17 @@ class Adapter(object):
         """
         raise NotImplementedError
 
+    def per_sample_gradients(self, model, params, batch, request):
+        """What ``gradients`` gives for each sample of ``batch`` alone, stacked: all at once, ``params`` being weights.
+
+        ``None`` where samples have to be taken one by one. May raise whatever it is that cannot be done at once.
+        """
+        return None
+
+    def stack(self, values):
+        """Backend tensors of equal shape as one with one more dimension in front; eager mode only."""
+        raise NotImplementedError
+
     def gradients_of(self, model, of, params, x, request):
         """Return (sum, gradients) like ``gradients``, of what ``of``, a ``taps.Of``, gives; needs no compiled model."""
         raise NotImplementedError

@@ -5,13 +5,15 @@ is prepared and what a pass may change; tape, scaling, clipping, compiling and c
 """
 import contextlib
 import importlib
+import inspect
 import threading
+import warnings
 import weakref
 
-from ..errors import InvalidParamsError, TfGradCompatError
+from ..errors import AdapterWarning, InvalidParamsError, TfGradCompatError
 from ..state import preserved_values
 from . import datasets, optimizers, taps
-from .base import Adapter, unique
+from .base import Adapter, label, unique
 
 # Operations that read a variable's resource handle. Any other consumer in a trace may write to it.
 _READS = frozenset(
@@ -25,6 +27,7 @@ class EagerAdapter(Adapter):
     def __init__(self, environment):
         super(EagerAdapter, self).__init__(environment)
         self.tf = importlib.import_module("tensorflow")
+        self._warned_about = set()  # classes of models
         self.nest = getattr(self.tf, "nest", None) or importlib.import_module("tensorflow.python.util.nest")  # the latter up to 1.12
 
     # -- what a subclass says ----------------------------------------------------------------------------------------
@@ -88,10 +91,34 @@ class EagerAdapter(Adapter):
     # -- the protocol ------------------------------------------------------------------------------------------------
 
     def gradients(self, model, params, batch, request):
+        self._mention_train_step(model)
+
         def step(owner, data):
             return self.loss_step(owner, params, data, request)
 
         return self._pass(model, lambda: self.standardize(model, batch), step, ("loss", params, request), request.evaluate)
+
+    def per_sample_gradients(self, model, params, batch, request):
+        if self.runs_uncompiled(model) or not _vectorizes(self.tf):
+            return None
+        self._mention_train_step(model)
+
+        def step(owner, data):
+            return self.per_sample_step(owner, params, data, request)
+
+        return self._pass(model, lambda: self.standardize(model, batch), step, ("per sample", params, request), request.evaluate)
+
+    def _mention_train_step(self, model):
+        cls = type(model)
+        step = getattr(cls, "train_step", None)  # 2.2 and later
+        if step is None or cls in self._warned_about or step.__module__.startswith(self.environment.package):
+            return
+        self._warned_about.add(cls)
+        warnings.warn(
+            "%s overrides train_step; the gradient is that of the compiled loss, not of what the step computes" % label(model),
+            AdapterWarning,
+            stacklevel=5,
+        )
 
     def gradients_of(self, model, of, params, x, request):
         def step(owner, data):
@@ -142,6 +169,9 @@ class EagerAdapter(Adapter):
     def dataset(self, model, dataset):
         return datasets.eager_elements(dataset), datasets.eager_length(self.tf, dataset)
 
+    def stack(self, values):
+        return self.tf.stack([self.dense(value) for value in values])
+
     def dense(self, value):
         return None if value is None else self.tf.convert_to_tensor(value)
 
@@ -179,6 +209,22 @@ class EagerAdapter(Adapter):
             by_tap = self._by_tap(wanted, seen, gradients[len(sources):], request)
             # A loss without reduction is a vector; differentiating it sums it.
             return tf.reduce_sum(loss), [by_tap[param] if isinstance(param, taps.Tap) else by_weight[id(param)] for param in params]
+
+    def per_sample_step(self, model, params, data, request):
+        """``loss_step`` for each sample alone, all at once; every result has one entry more in front."""
+        leaves, connected = self.nest.flatten(data), []
+        present = [place for place, leaf in enumerate(leaves) if leaf is not None]
+
+        def of_one(samples):
+            batch = list(leaves)
+            for place, sample in zip(present, samples):
+                batch[place] = self.tf.expand_dims(sample, 0)
+            loss, gradients = self.loss_step(model, params, self.nest.pack_sequence_as(data, batch), request)
+            connected[:] = [gradient is not None for gradient in gradients]
+            return [loss] + [self.tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+
+        results = iter(self.tf.vectorized_map(of_one, [leaves[place] for place in present]))
+        return next(results), [next(results) if one else None for one in connected]
 
     def target_step(self, model, of, params, data, request):
         """Forward pass and the gradients of something it computes."""
@@ -413,6 +459,11 @@ class _Function(object):
             return self._run(*tensors)
         with self._lock, self._adapter.preserved(self.changed):
             return self._run(*tensors)
+
+
+def _vectorizes(tf):
+    """Whether all samples can be done at once: before this option, too few operations can, and its flag must be on the command line."""
+    return hasattr(tf, "vectorized_map") and "fallback_to_while_loop" in inspect.signature(tf.vectorized_map).parameters
 
 
 def parted(params):

@@ -3,9 +3,8 @@
 Written for Keras 3.0 and later on TensorFlow 2.16 and later.
 """
 import contextlib
-import warnings
 
-from ..errors import AdapterWarning, NotCompiledError, UnsupportedModelError
+from ..errors import NotCompiledError, UnsupportedModelError
 from ..state import preserved_attributes
 from . import taps
 from .base import label, unique
@@ -25,7 +24,6 @@ class Keras3Adapter(EagerAdapter):
             )
         self._stateless_scope = environment.module("backend").StatelessScope
         self._data = environment.module("trainers.data_adapters.data_adapter_utils")
-        self._warned_about = set()
 
     def require_compiled(self, model):
         if not getattr(model, "compiled", False) or model.optimizer is None:
@@ -92,17 +90,6 @@ class Keras3Adapter(EagerAdapter):
             if hasattr(model, "_compute_loss"):  # 3.4 and later: leaves `training` out where an override lacks it
                 return model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=bool(training))
             return model.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
-
-    def gradients(self, model, params, batch, request):
-        cls = type(model)
-        if cls not in self._warned_about and not cls.train_step.__module__.startswith("keras.src"):
-            self._warned_about.add(cls)
-            warnings.warn(
-                "%s overrides train_step; the gradient is that of the compiled loss, not of what the step computes" % label(model),
-                AdapterWarning,
-                stacklevel=4,
-            )
-        return super(Keras3Adapter, self).gradients(model, params, batch, request)
 
     def fingerprint(self, model):
         return (

@@ -89,6 +89,9 @@ class TapeV1Adapter(EagerAdapter):
                 return self._graph_gradients(core, params, batch, request)
             return self._tape_gradients(core, params, batch, request)
 
+    def per_sample_gradients(self, model, params, batch, request):
+        return None
+
     def zeros_like(self, weight, evaluate):
         zeros = np.zeros(weight.shape.as_list(), weight.dtype.base_dtype.as_numpy_dtype)
         return zeros if evaluate else self.tf.constant(zeros)

@@ -83,9 +83,6 @@ class TapeV20Adapter(TapeV22Adapter):
             )
         return False
 
-    def mention_train_step(self, model):
-        pass  # there is none to override
-
     def fingerprint(self, model):
         endpoints = tuple(identity(endpoint) for endpoint in getattr(model, "_training_endpoints", ()))
         return endpoints + (identity(model.optimizer), self.layer_states(model))

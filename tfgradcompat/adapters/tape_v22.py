@@ -6,12 +6,10 @@ The loss is ``compiled_loss`` (2.2-2.7) or ``compute_loss`` (2.8 and later), whi
 import contextlib
 import random
 import sys
-import warnings
 import weakref
 
-from ..errors import AdapterWarning
 from ..state import preserved_attributes
-from .base import Batch, label, unique
+from .base import Batch, unique
 from .eager import EagerAdapter
 
 
@@ -22,7 +20,6 @@ class TapeV22Adapter(EagerAdapter):
         super(TapeV22Adapter, self).__init__(environment)
         self._data_adapter = environment.module("engine.data_adapter")
         self._training_utils = environment.module("engine.training_utils")
-        self._warned_about = set()
 
     def build(self, model, batch):
         if model.built and _has_weights(model):
@@ -90,20 +87,6 @@ class TapeV22Adapter(EagerAdapter):
 
     def training_scope(self, model):
         return self._training_utils.RespectCompiledTrainableState(model)
-
-    def gradients(self, model, params, batch, request):
-        self.mention_train_step(model)
-        return super(TapeV22Adapter, self).gradients(model, params, batch, request)
-
-    def mention_train_step(self, model):
-        cls = type(model)
-        if cls not in self._warned_about and not cls.train_step.__module__.startswith(self.environment.package):
-            self._warned_about.add(cls)
-            warnings.warn(
-                "%s overrides train_step; the gradient is that of the compiled loss, not of what the step computes" % label(model),
-                AdapterWarning,
-                stacklevel=5,
-            )
 
     def fingerprint(self, model):
         return (
