@@ -301,6 +301,19 @@ def test_indices_have_no_gradient():
     assert get_gradients(model, params=support.output(model.get_layer("embedding")), **batch).shape == (4, 3, 2)
 
 
+def test_what_runs_in_a_loop():
+    """Has no output outside of it; where Python runs the loop, one for each step."""
+    model, batch = models.stateful()
+    layer = model.get_layer("rnn")
+    support.requires(hasattr(layer, "cell"), "recurrent layers have no cells yet")
+    try:
+        found = get_gradients(model, params=layer.cell, **batch)
+    except InvalidParamsError as error:
+        assert "loop" in str(error)
+    else:
+        assert support.EAGER and len(found) == batch["x"].shape[1]
+
+
 def test_all_kinds_in_one_nest():
     model, batch = models.dense()
     hidden, kernel = model.get_layer("hidden"), model.trainable_weights[0]
