@@ -311,7 +311,8 @@ def test_what_runs_in_a_loop():
     except InvalidParamsError as error:
         assert "loop" in str(error)
     else:
-        assert support.EAGER and len(found) == batch["x"].shape[1]
+        # Keras may run the first step once before, to see what it gives.
+        assert support.EAGER and len(found) - batch["x"].shape[1] in (0, 1)
 
 
 def test_all_kinds_in_one_nest():
