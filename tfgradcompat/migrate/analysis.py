@@ -1,0 +1,363 @@
+"""What of a module can be rewritten with certainty, and what is left over, with the reason."""
+import re
+
+import libcst as cst
+
+from . import batches, libraries, private
+from .calls import ADVICE, FUNCTION, GET, Leftover, Plan, arguments_of, call_of, keyword, leading, trailing
+from .idioms import PHASE, Doubt, Reader, arguments, is_none, shape, shortened
+from .names import Names, dotted
+
+REUSED = "tfgradcompat.gradient_function(model, params=...), called with (x, y, sample_weight=..., learning_phase=...)"
+VALUE = "tfgradcompat.value_and_gradients(model, x, y, params=..., sample_weight=..., learning_phase=...)"
+NUMERIC = ADVICE + ", and NumPy for what is computed from the gradients"
+
+
+
+class Group(object):
+    """One Keras function of gradients, from the gradients to the calls."""
+
+    def __init__(self, call, gradients, reader):
+        self.call, self.gradients, self.reader = call, gradients, reader
+        self.calls, self.batches, self.bound = [], [], None
+        self.doubt = None
+
+
+class Analysis(object):
+    """What was found in one module.
+
+    Attributes:
+        plans: the ``Plan``s that can be carried out.
+        leftovers: ``Leftover``s, in order.
+    """
+
+    def __init__(self, module):
+        self.names = Names.of(module)
+        self.plans, self.leftovers = [], []
+        self._explained = set()  # statements that are part of something which is reported, or rewritten
+        self._text = module.code
+        self._lines = self._text.splitlines()
+        self._groups = self._find_groups()
+        self._settle()
+        for group in self._groups:
+            self._conclude(group)
+        for plan, leftover, nodes in libraries.find(self.names):
+            self._take(plan, leftover, nodes)
+        for plan, leftover, nodes in private.find(self.names):
+            self._take(plan, leftover, nodes)
+        self._explain_the_rest()
+        self.leftovers.sort()
+
+    def _take(self, plan, leftover, nodes):
+        self._explained.update(self.names.statement(node) for node in nodes)
+        if plan is not None:
+            self.plans.append(plan)
+        if leftover is not None:
+            self.leftovers.append(leftover)
+
+    # -- groups
+
+    def _find_groups(self):
+        found = []
+        for node in self.names.nodes:
+            reader = Reader(self.names)
+            if not reader.is_function(node):
+                continue
+            given = arguments(node, ("inputs", "outputs", "updates", "name"))
+            gradients, doubt = None, None
+            try:
+                outputs = None if given is None else given.get("outputs")
+                source = None if outputs is None else reader.resolve(outputs)
+                gradients = source if source is None else reader.gradients(source)
+            except Doubt as caught:
+                doubt = caught
+            if gradients is None and doubt is None:
+                continue
+            group = Group(node, gradients, reader)
+            group.doubt = doubt or _attempt(self._read, group, given)
+            found.append(group)
+        return found
+
+    def _read(self, group, given):
+        reader, names, model = group.reader, self.names, group.gradients.model
+        if not all(is_none(given.get(name)) or _is_empty(given[name]) for name in ("updates",)):
+            raise Doubt("it has updates=, which change the model as it runs")
+        if set(given) - {"inputs", "outputs", "updates", "name"}:
+            raise Doubt("it has arguments that no gradient needs")
+        if "inputs" not in given:
+            raise Doubt("what it is fed cannot be told")
+        _params(names, group.gradients)
+        slots = reader.slots(given["inputs"], model)
+        self._find_calls(group)
+        group.batches = [batches.read(reader, call, slots) for call in group.calls]
+        if not group.calls:
+            raise Doubt("it is never called here", REUSED)
+        if not any(slot.kind == PHASE for slot in slots) and "set_learning_phase" in self._text:
+            raise Doubt("the learning phase is not fed, and the file sets it for everything")
+        self._require_stable(group)
+
+    def _find_calls(self, group):
+        names, parent = self.names, self.names.parents[group.call]
+        if isinstance(parent, cst.Call) and parent.func is group.call:
+            group.calls = [parent]
+            return
+        binding = next(
+            (
+                one
+                for found in names.bindings.values()
+                for several in found.values()
+                for one in several
+                if one.value is group.call
+            ),
+            None,
+        )
+        if binding is None or not isinstance(binding.node, cst.Assign):
+            raise Doubt("the function is %s, and how it is called there cannot be seen" % _fate(names, parent), REUSED)
+        uses = names.uses(binding)
+        if uses is None:
+            raise Doubt("which function %s is cannot be told everywhere" % binding.name, REUSED)
+        for use in uses:
+            call = names.parents[use]
+            if not isinstance(call, cst.Call) or call.func is not use:
+                raise Doubt("%s is also used otherwise than called, in line %d" % (binding.name, names.line(use)), REUSED)
+        group.bound, group.calls = binding, [names.parents[use] for use in uses]
+
+    def _require_stable(self, group):
+        names, gradients = self.names, group.gradients
+        site = self._site(group)
+        for expression in (gradients.model, gradients.params):
+            if not names.stays(expression, gradients.call, site):
+                raise Doubt("%s may be another one by then" % shortened(names.code(expression)))
+        for call, batch in zip(group.calls, group.batches):
+            self._require_movable(group, call, batch)
+        between = "\n".join(self._lines[names.line(gradients.call) - 1: max(names.line(call) for call in group.calls)])
+        if re.search(r"\.compile\(", between):
+            raise Doubt("the model is compiled anew before the gradients are computed")
+
+    def _require_movable(self, group, call, batch):
+        """What a list or _standardize_user_data was given must mean the same where the function is called."""
+        names = self.names
+        for part in batch:
+            if part is None:
+                continue
+            origin = _original(names, part)
+            start = names.statement(origin)
+            if start is names.statement(call):
+                continue
+            if not batches.simple(group.reader, batch):
+                raise Doubt("what it is called with is computed earlier, in line %d" % names.line(start))
+            if not names.stays(origin, origin, call):
+                raise Doubt("%s may be another one by then" % shortened(names.code(origin)))
+
+    def _single(self, group):
+        """Whether the function is called once, in the block that makes it: then the facade's plain function does."""
+        names = self.names
+        if group.bound is None:
+            return True
+        if len(group.calls) != 1:
+            return False
+        block = _block(names, names.statement(group.call))
+        call = group.calls[0]
+        chain = [names.statement(call)] + [one for one in names.ancestors(call)]
+        loops = [one for one in chain if isinstance(one, (cst.For, cst.While)) and one not in names.ancestors_set(group.call)]
+        in_block = _block(names, names.statement(call)) is block
+        gradients = group.gradients
+        steady = names.stays(gradients.model, gradients.call, call) and names.stays(gradients.params, gradients.call, call)
+        between = "\n".join(self._lines[names.line(gradients.call) - 1: names.line(call)])
+        comprehension = any(isinstance(one, cst.BaseComp) for one in names.ancestors(call))
+        return in_block and not loops and steady and not comprehension and ".trainable" not in between.replace(".trainable_", "")
+
+    def _site(self, group):
+        return group.calls[0] if group.bound is not None and self._single(group) else group.call
+
+    def _settle(self):
+        """A group is moved only if all that it goes through is used by groups that are moved as well."""
+        changed = True
+        while changed:
+            changed = False
+            consumed = set()
+            for group in self._groups:
+                if group.doubt is None:
+                    consumed |= group.reader.consumed
+            for group in self._groups:
+                if group.doubt is None:
+                    group.doubt = _attempt(self._require_consumed, group, consumed)
+                    changed = changed or group.doubt is not None
+
+    def _require_consumed(self, group, consumed):
+        for binding in group.reader.passed:
+            uses = self.names.uses(binding)
+            if uses is None:
+                raise Doubt("which %s is meant cannot be told everywhere" % binding.name)
+            others = [use for use in uses if use not in consumed]
+            if others:
+                line = self.names.line(others[0])
+                advice = NUMERIC if binding.value is group.gradients.call else None
+                raise Doubt("%s is also used in line %d" % (binding.name, line), advice)
+
+    def _conclude(self, group):
+        nodes = [group.call] + list(group.reader.consumed) + [binding.node for binding in group.reader.passed] + group.calls
+        if group.gradients is not None:
+            nodes.append(group.gradients.call)
+        self._explained.update(self.names.statement(node) for node in nodes)
+        if group.doubt is not None:
+            advice = group.doubt.advice or (ADVICE if group.bound is None else REUSED)
+            self.leftovers.append(Leftover(self.names.line(group.call), "a Keras function of gradients: " + group.doubt.reason, advice))
+            return
+        self.plans.append(self._plan(group))
+
+    def _plan(self, group):
+        gradients, single = group.gradients, self._single(group)
+        removed = set(binding.node for binding in group.reader.passed)
+        common = self._common(gradients, single)
+        notes = []
+        replaced = {}
+        if single:
+            needs = {GET}
+            batch = group.batches[0]
+            replaced[group.calls[0]] = call_of(GET, [gradients.model] + leading(batch), common + trailing(batch))
+            if group.bound is not None:
+                removed.add(group.bound.node)
+        else:
+            needs = {FUNCTION}
+            replaced[group.call] = call_of(FUNCTION, [gradients.model], common)
+            for call, batch in zip(group.calls, group.batches):
+                replaced[call] = call.with_changes(args=arguments_of(leading(batch), trailing(batch)))
+        if gradients.clip and re.search(r"clipnorm|clipvalue", self._text):
+            notes.append("clips as training does in the version at hand; Keras up to 2.3 clipped the joint norm of just these params")
+        if _may_have_several(Reader(self.names).resolve(gradients.params)):
+            notes.append("of a layer with several outputs the gradients are now a list within the list")
+        return Plan(self.names.line(group.calls[0] if single else group.call), replaced, removed, needs, notes)
+
+    def _common(self, gradients, single):
+        params = _params(self.names, gradients)
+        options = []
+        is_default = self.names.code(gradients.params).strip() == self.names.code(gradients.model).strip() + ".trainable_weights"
+        if not (single and is_default):
+            options.append(keyword("params", params))
+        if not gradients.clip:
+            options.append(keyword("clip", cst.Name("False")))
+        return options
+
+    # -- what no group explains
+
+    def _explain_the_rest(self):
+        for node in self.names.nodes:
+            if not isinstance(node, cst.Attribute) or node.attr.value not in EXPLANATIONS:
+                continue
+            statement = self.names.statement(node)
+            if statement is None or statement in self._explained:
+                continue
+            if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+                continue
+            self._explained.add(statement)
+            reason, advice = self._explanation(node, statement)
+            self.leftovers.append(Leftover(self.names.line(node), reason, advice))
+
+    def _explanation(self, node, statement):
+        for call in [one for one in self.names.ancestors(node) if isinstance(one, cst.Call)]:
+            name = self.names.qualified(call.func).rpartition(".")[2]
+            if name == "get_updates":
+                return "get_updates builds the optimizer's own step", "train_on_batch, or tf.GradientTape with " + NUMERIC
+            if name in ("get_gradients", "gradients"):
+                return self._fate_of_gradients(call)
+            if name == "function":
+                return "a Keras function of something else than just the gradients", VALUE
+            if name == "run":
+                return "a session run with a feed dict", ADVICE + ", or evaluate=False with tfgradcompat.feed_dict"
+            if name == "minimize":
+                return "a step of an optimizer of TensorFlow's own", "train_on_batch"
+        if any(isinstance(one, cst.Dict) for one in self.names.ancestors(node)):
+            return "a feed dict", ADVICE + ", or evaluate=False with tfgradcompat.feed_dict"
+        return EXPLANATIONS[node.attr.value]
+
+    def _fate_of_gradients(self, call):
+        names = self.names
+        if any(isinstance(one, (cst.For, cst.While, cst.BaseComp)) for one in names.ancestors(call)):
+            return "gradients of the total loss, made in a loop", ADVICE + " once, with a list of params"
+        parent = names.parents[call]
+        if isinstance(parent, cst.Return):
+            return "symbolic gradients are returned, and what becomes of them cannot be seen here", REUSED
+        binding = next((one for one in _bindings(names) if one.value is call), None)
+        uses = names.uses(binding) if binding is not None else None
+        if uses:
+            lines = sorted(set(names.line(use) for use in uses))
+            where = "line%s %s" % ("s" if len(lines) > 1 else "", ", ".join(str(line) for line in lines))
+            return "more is built from symbolic gradients (norms, concatenations, second derivatives, ...), in " + where, NUMERIC
+        return "symbolic gradients whose evaluation cannot be seen here", ADVICE
+
+
+EXPLANATIONS = {
+    "total_loss": ("the symbolic total loss of a model", VALUE),
+    "_feed_targets": ("placeholders of a model", ADVICE),
+    "_feed_sample_weights": ("placeholders of a model", ADVICE),
+    "_standardize_user_data": ("data is prepared as Keras does itself", ADVICE + ", which takes the data as train_on_batch does"),
+}
+
+
+def _attempt(function, *args):
+    try:
+        function(*args)
+    except Doubt as doubt:
+        return doubt
+    return None
+
+
+def _bindings(names):
+    return [one for found in names.bindings.values() for several in found.values() for one in several]
+
+
+def _block(names, node):
+    return next((one for one in names.ancestors(node) if isinstance(one, (cst.BaseSuite, cst.Module))), None)
+
+
+def _fate(names, parent):
+    if isinstance(parent, cst.Return):
+        return "returned"
+    while not isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Module)):
+        parent = names.parents[parent]
+    if isinstance(parent, cst.Assign):
+        return "kept as %s" % names.code(parent.targets[0].target).strip()
+    return "passed on"
+
+
+def _is_empty(node):
+    return isinstance(node, (cst.List, cst.Tuple)) and not node.elements
+
+
+def _original(names, part):
+    """The node of the module that a part of a batch is, or is made of."""
+    if part in names.order:
+        return part
+    found = []
+
+    class Visitor(cst.CSTVisitor):
+        def on_visit(self, node):
+            if node in names.order and isinstance(node, cst.BaseExpression):
+                found.append(node)
+            return not found
+
+    part.visit(Visitor())
+    return found[0]
+
+
+def _params(names, gradients):
+    """The params as a list, since the old idiom's result is one whatever it is given."""
+    reader = Reader(names)
+    node, found = gradients.params, reader.resolve(gradients.params)
+    kind = shape(found)
+    if kind == "list":
+        return node
+    if kind == "tuple":
+        return cst.Call(cst.Name("list"), [cst.Arg(node)])
+    if kind == "single":
+        return cst.List([cst.Element(node)])
+    if not dotted(node):
+        raise Doubt("whether %s is one param or a list of them cannot be told" % shortened(names.code(node)))
+    template = "list({0}) if isinstance({0}, (list, tuple)) else [{0}]".format(dotted(node))
+    return cst.parse_expression(template)
+
+
+def _may_have_several(node):
+    return isinstance(node, cst.Attribute) and node.attr.value == "output"
+

@@ -1,0 +1,36 @@
+"""Private modules of TensorFlow that copies of Keras's training step import, and the helpers made of them."""
+import re
+
+import libcst as cst
+
+from .calls import ADVICE, Leftover
+
+MODULES = ("data_adapter", "loss_scale_optimizer", "LossScaleOptimizer", "parameter_server_strategy", "training_eager")
+HELPERS = re.compile(r"^_?get_grads?_(eager|graph)$")
+SAME = "tfgradcompat.get_gradients, which takes (model, x, y, params, sample_weight, learning_phase) as well"
+
+
+def find(names):
+    """Yield (None, leftover, nodes) for each import, each helper, and each call of one."""
+    for node in names.nodes:
+        if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar) and node.module:
+            for alias in node.names:
+                leftover = _of_import(names, node, alias)
+                if leftover is not None:
+                    yield None, leftover, [node]
+        elif isinstance(node, cst.FunctionDef) and node.name.value == "_get_grads_eager":
+            yield None, Leftover(names.line(node), "a copy of TensorFlow's private training step", SAME), [node]
+        elif isinstance(node, cst.Call) and HELPERS.search(names.qualified(node.func).rpartition(".")[2]):
+            reason = "calls the helper %s" % names.code(node.func).strip()
+            yield None, Leftover(names.line(node), reason, SAME), [node]
+
+
+def _of_import(names, node, alias):
+    path = names.code(node.module).strip() + "." + names.code(alias.name).strip()
+    last = path.rpartition(".")[2]
+    if last not in MODULES or not path.startswith("tensorflow.python."):
+        return None
+    advice = ADVICE
+    if last != "training_eager":
+        advice += ", or tfgradcompat.locate(%r, model) for what serves a model" % last
+    return Leftover(names.line(node), "imports %s, which is private to some versions of TensorFlow" % path, advice)

@@ -1,0 +1,281 @@
+"""Carrying out plans on a module: replacing, taking out, importing. What is not touched stays as it is, comments included."""
+import libcst as cst
+
+from .analysis import Analysis
+from .calls import FUNCTION, GET, NUMPY, STANDS_FOR
+from .names import Names, dotted
+
+PACKAGE = "tfgradcompat"
+PASSES = 50  # a rewritten call within another's arguments is found in the next pass
+
+
+class Result(object):
+    """What became of one module.
+
+    Attributes:
+        text: the new source.
+        plans: the plans that were carried out, lines as they were before.
+        before, after: the leftovers by the lines of the old and of the new source.
+    """
+
+    def __init__(self, text, plans, before, after):
+        self.text, self.plans, self.before, self.after = text, plans, before, after
+
+
+def rewrite(text):
+    """The ``Result`` for a module's source. Raises ``libcst.ParserSyntaxError``."""
+    module = cst.parse_module(text)
+    analysis = Analysis(module)
+    plans, before, done = [], analysis.leftovers, 0
+    while analysis.plans and done < PASSES:
+        chosen = _apart(analysis)
+        plans += chosen
+        module = _apply(analysis.names, chosen)
+        # Parsed anew, so that every node is of its own.
+        module = cst.parse_module(module.code)
+        analysis = Analysis(module)
+        done += 1
+    return Result(module.code, plans, before, analysis.leftovers)
+
+
+def _apart(analysis):
+    """The plans that do not touch each other's nodes."""
+    names, chosen, touched = analysis.names, [], set()
+    plans = sorted(analysis.plans, key=lambda plan: -plan.line)
+    for plan in plans:
+        nodes = set(plan.replaced)
+        around = set(one for node in nodes for one in names.ancestors(node))
+        inside = any(node in touched for node in around) or any(node in taken for node in nodes for taken in _around(names, touched))
+        if not inside:
+            chosen.append(plan)
+            touched |= nodes
+    return sorted(chosen, key=lambda plan: plan.line)
+
+
+def _around(names, nodes):
+    return [names.ancestors_set(node) for node in nodes]
+
+
+def _apply(names, plans):
+    replaced, removed, needs = {}, set(), set()
+    for plan in plans:
+        replaced.update(plan.replaced)
+        removed |= plan.removed
+        needs |= plan.needs
+    spelled, imports = _spelling(names, needs)
+    numpy, needs_numpy = _numpy(names)
+    renaming = _Renaming(dict({STANDS_FOR[name]: spelled[name] for name in spelled}, **{NUMPY: numpy}))
+    replaced = {node: new.visit(renaming) for node, new in replaced.items()}
+    if NUMPY in renaming.seen and needs_numpy:
+        imports = ["import numpy" if numpy == "numpy" else "import numpy as " + numpy] + imports
+    module = names.module.visit(_Edits(replaced, removed))
+    module = _without_unused(names, module)
+    return _with_imports(module, [line for line in imports if not _has(module, line)])
+
+
+def _spelling(names, needs):
+    """How the facade's functions are called in this module, and the import lines for that."""
+    own = {name: "%s.%s" % (PACKAGE, name) for name in (GET, FUNCTION)}
+    already = names.imports.get(PACKAGE) == {PACKAGE}
+    for name in needs:
+        elsewhere = [one for found in names.bindings.values() for one in found.get(name, [])]
+        is_ours = names.imports.get(name) == {own[name]}
+        if (elsewhere or name in names.loads or name in names.declared) and not (is_ours and len(elsewhere) == 1):
+            return own, [] if already else ["import " + PACKAGE]
+    if already:
+        return own, []
+    spelled = {name: name for name in own}
+    missing = sorted(name for name in needs if names.imports.get(name) != {own[name]})
+    return spelled, ["from %s import %s" % (PACKAGE, ", ".join(missing))] if missing else []
+
+
+def _numpy(names):
+    """(what NumPy is called in this module, whether it has to be imported)."""
+    for bound, full in names.imports.items():
+        if full == {"numpy"} and bound in names.bindings.get(names.module, {}):
+            return bound, False
+    taken = "np" in names.loads or any("np" in found for found in names.bindings.values())
+    return "numpy" if taken else "np", True
+
+
+class _Renaming(cst.CSTTransformer):
+    """What stands for a function gets its spelling in the module."""
+
+    def __init__(self, spelled):
+        super(_Renaming, self).__init__()
+        self.spelled, self.seen = spelled, set()
+
+    def leave_Name(self, original_node, updated_node):
+        if original_node.value not in self.spelled:
+            return updated_node
+        self.seen.add(original_node.value)
+        return cst.parse_expression(self.spelled[original_node.value])
+
+
+class _Edits(cst.CSTTransformer):
+    """Replace nodes and take statements out; the comments of these stay, before what follows."""
+
+    def __init__(self, replaced, removed):
+        super(_Edits, self).__init__()
+        self.replaced, self.removed = replaced, removed
+        self._emptied = {}
+
+    def on_leave(self, original_node, updated_node):
+        if original_node in self.replaced:
+            new = self.replaced[original_node]
+            if isinstance(new, cst.BaseExpression):
+                return new.with_changes(lpar=original_node.lpar, rpar=original_node.rpar)
+            return new
+        if isinstance(original_node, cst.SimpleStatementLine):
+            return self._line(original_node, updated_node)
+        if isinstance(original_node, (cst.IndentedBlock, cst.Module)):
+            return self._block(updated_node)
+        if isinstance(original_node, cst.SimpleStatementSuite):
+            kept = [new for old, new in zip(original_node.body, updated_node.body) if old not in self.removed]
+            return updated_node.with_changes(body=_joined(kept) or [cst.Pass()])
+        return super(_Edits, self).on_leave(original_node, updated_node)
+
+    def _line(self, original, updated):
+        kept = [new for old, new in zip(original.body, updated.body) if old not in self.removed]
+        if len(kept) == len(updated.body):
+            return updated
+        comments = [comment for old in original.body if old in self.removed for comment in _comments(old)]
+        if kept:
+            return updated.with_changes(body=_joined(kept), leading_lines=list(updated.leading_lines) + _lines(comments))
+        if original.trailing_whitespace.comment:
+            comments.append(original.trailing_whitespace.comment)
+        new = updated.with_changes(body=[cst.Pass()])
+        self._emptied[new] = list(updated.leading_lines) + _lines(comments)
+        return new
+
+    def _block(self, updated):
+        body, carried = [], []
+        for statement in updated.body:
+            if statement in self._emptied:
+                carried += self._emptied[statement]
+            elif carried and hasattr(statement, "leading_lines"):
+                body.append(statement.with_changes(leading_lines=carried + list(statement.leading_lines)))
+                carried = []
+            else:
+                body.append(statement)
+        carried = [line for line in carried if line.comment] if body else carried
+        if body and not carried:
+            return updated.with_changes(body=body)
+        if isinstance(updated, cst.Module):
+            return updated.with_changes(body=body, footer=carried + list(updated.footer))
+        if not body:
+            body = [cst.SimpleStatementLine([cst.Pass()], leading_lines=carried)]
+            return updated.with_changes(body=body)
+        return updated.with_changes(body=body, footer=carried + list(updated.footer))
+
+
+def _joined(statements):
+    """Small statements of one line; the last has no semicolon."""
+    return list(statements[:-1]) + [one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for one in statements[-1:]]
+
+
+def _comments(node):
+    found = []
+
+    class Visitor(cst.CSTVisitor):
+        def visit_Comment(self, node):
+            found.append(node)
+
+    node.visit(Visitor())
+    return found
+
+
+def _lines(comments):
+    return [cst.EmptyLine(comment=comment) for comment in comments]
+
+
+# -- imports
+
+
+def _without_unused(before, module):
+    """Take out imports of names that were used before and are no more."""
+    names = Names.of(cst.parse_module(module.code))
+    gone = set(name for name in before.imports if before.loads.get(name) and not names.loads.get(name))
+    gone -= set(name for name in gone if _exported(before, name))
+    replaced, removed = {}, set()
+    for node in names.nodes:
+        if not isinstance(node, (cst.Import, cst.ImportFrom)) or isinstance(node.names, cst.ImportStar):
+            continue
+        kept = [alias for alias in node.names if _bound(alias) not in gone]
+        if not kept:
+            removed.add(node)
+        elif len(kept) < len(node.names):
+            replaced[node] = node.with_changes(names=kept[:-1] + [kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+    return names.module.visit(_Edits(replaced, removed))
+
+
+def _bound(alias):
+    return alias.asname.name.value if alias.asname else dotted(alias.name).split(".")[0]
+
+
+def _exported(names, name):
+    listed = [one for one in names.bindings.get(names.module, {}).get("__all__", []) if one.value is not None]
+    return any(repr(name) in names.code(one.value).replace('"', "'") for one in listed)
+
+
+def _has(module, line):
+    return any(isinstance(one, cst.SimpleStatementLine) and module.code_for_node(one).strip() == line for one in module.body)
+
+
+def _with_imports(module, lines):
+    """Put import lines after the imports at the head of the module."""
+    if not lines:
+        return module
+    body = list(module.body)
+    place = _place(body)
+    new = [cst.parse_statement(line) for line in lines]
+    if place == 0:
+        return _at_the_top(module, new)
+    if place < len(body) and hasattr(body[place], "leading_lines") and not _is_import(body[place - 1]):
+        new[0] = new[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+    return module.with_changes(body=body[:place] + new + body[place:])
+
+
+def _at_the_top(module, new):
+    header = list(module.header)
+    if module.body and not header:
+        first = module.body[0]
+        if hasattr(first, "leading_lines") and not first.leading_lines:
+            first = first.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+        return module.with_changes(body=new + [first] + list(module.body[1:]))
+    return module.with_changes(body=new + list(module.body))
+
+
+def _place(body):
+    """The place after the last import of the head: what follows a docstring and is imports, plain or tried."""
+    place = 0
+    for number, statement in enumerate(body):
+        if _is_import(statement) or _is_tried_import(statement):
+            place = number + 1
+        elif number == 0 and _is_docstring(statement):
+            place = 1
+        elif not _is_pass(statement):  # which stands for a magic of a notebook
+            break
+    return place
+
+
+def _is_import(statement):
+    return isinstance(statement, cst.SimpleStatementLine) and all(
+        isinstance(one, (cst.Import, cst.ImportFrom)) for one in statement.body
+    )
+
+
+def _is_pass(statement):
+    return isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Pass)
+
+
+def _is_tried_import(statement):
+    return isinstance(statement, (cst.Try, cst.If)) and all(_is_import(one) or _is_tried_import(one) for one in statement.body.body)
+
+
+def _is_docstring(statement):
+    return (
+        isinstance(statement, cst.SimpleStatementLine)
+        and isinstance(statement.body[0], cst.Expr)
+        and isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+    )
