@@ -8,6 +8,7 @@ from .idioms import INPUTS, PHASE, TARGETS, WEIGHTS, Batch, Doubt, arguments, is
 
 WEIGHT = re.compile(r"weight|ones\b|ones_like|(^|[\W_])(sw|sws|wts?|w)\d*$", re.I)
 TARGET = re.compile(r"(^|[\W_])(y|ys|label|labels|target|targets)(\d|_|\b|$)|label|target", re.I)
+MODULES = ("numpy", "keras", "tensorflow", "tf_keras")
 STANDARDIZED = ("x", "y", "sample_weight", "class_weight")
 
 
@@ -159,11 +160,32 @@ def _told_apart(reader, arrays, order):
 
 
 def _is_weight(reader, value):
-    return _unit(reader, [value]) or WEIGHT.search(reader.names.code(value).strip()) is not None
+    return _unit(reader, [value]) or WEIGHT.search(_called(reader.names, value)) is not None
 
 
 def _is_target(reader, value):
-    return TARGET.search(reader.names.code(value).strip()) is not None
+    return TARGET.search(_called(reader.names, value)) is not None
+
+
+def _called(names, node):
+    """The name that tells best what an expression holds: of ``to_categorical(y_train[:3])`` that is ``y_train``."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    if isinstance(node, cst.Subscript):
+        key = literal(node.slice[0].slice.value) if isinstance(node.slice[0].slice, cst.Index) else None
+        return key if isinstance(key, str) else _called(names, node.value)
+    if isinstance(node, cst.BinaryOperation):
+        return _called(names, node.left)
+    if isinstance(node, (cst.List, cst.Tuple)) and node.elements:
+        return _called(names, node.elements[0].value)
+    if isinstance(node, cst.Call):
+        path = names.qualified(node.func)
+        name = path.rpartition(".")[2]
+        is_method = isinstance(node.func, cst.Attribute) and path.partition(".")[0] not in MODULES
+        if is_method and not name.startswith("ones"):
+            return _called(names, node.func.value)
+        return _called(names, node.args[0].value) if node.args and not name.startswith("ones") else name
+    return node.value if isinstance(node, cst.Name) else ""
 
 
 def _unit(reader, weights):

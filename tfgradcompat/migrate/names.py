@@ -226,7 +226,7 @@ class Names(cst.CSTVisitor):
         if not before:
             return None
         last = max(before, key=lambda one: self.order[one.node])
-        if len(found) == 1:
+        if len(found) == 1 and not self._loops(load) & self._loops(last.node):
             return last
         return last if self._dominates(last, load) and not self._rebound(found, last, load) else None
 
@@ -239,7 +239,7 @@ class Names(cst.CSTVisitor):
         return next((one for one in self.ancestors(node) if isinstance(one, (cst.BaseSuite, cst.Module))), self.module)
 
     def _dominates(self, binding, load):
-        if isinstance(binding.node, cst.Param):
+        if isinstance(binding.node, cst.Param) or isinstance(binding.node, (cst.For, cst.With)) and binding.node in self.ancestors_set(load):
             return True
         if not isinstance(binding.node, (cst.BaseSmallStatement, cst.FunctionDef, cst.ClassDef)):
             return False
@@ -248,12 +248,15 @@ class Names(cst.CSTVisitor):
 
     def _rebound(self, found, last, load):
         """Whether another binding may come between, on the way around a loop."""
-        loops = [one for one in self.ancestors(load) if isinstance(one, LOOPS) and one not in self.ancestors_set(last.node)]
+        loops = self._loops(load) - self._loops(last.node)
         return any(any(loop in self.ancestors_set(other.node) or loop is other.node for loop in loops) for other in found)
 
     def ancestors_set(self, node):
         """As a set."""
         return set(self.ancestors(node))
+
+    def _loops(self, node):
+        return set(one for one in self.ancestors(node) if isinstance(one, LOOPS))
 
     def uses(self, binding):
         """The uses of a binding; ``None`` if there may be others."""
@@ -271,8 +274,7 @@ class Names(cst.CSTVisitor):
 
     def stays(self, expression, start, end):
         """Whether an expression evaluated at node ``start`` surely means the same objects at node ``end``, further down."""
-        after, loops = self.order[start], [one for one in self.ancestors(end) if isinstance(one, LOOPS)]
-        loops = [one for one in loops if one not in self.ancestors_set(start)]
+        after, loops = self.order[start], self._loops(end) - self._loops(start)
 
         def between(node):
             inside = set([node]) | self.ancestors_set(node)

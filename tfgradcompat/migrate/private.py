@@ -6,7 +6,7 @@ import libcst as cst
 from .calls import ADVICE, Leftover
 
 MODULES = ("data_adapter", "loss_scale_optimizer", "LossScaleOptimizer", "parameter_server_strategy", "training_eager")
-HELPERS = re.compile(r"^_?get_grads?_(eager|graph)$")
+HELPERS = re.compile(r"(^|\.)_get_grads_eager$|^see_rnn\..*_(get_grads\w*|make_grads_fn)$")
 SAME = "tfgradcompat.get_gradients, which takes (model, x, y, params, sample_weight, learning_phase) as well"
 
 
@@ -20,7 +20,7 @@ def find(names):
                     yield None, leftover, [node]
         elif isinstance(node, cst.FunctionDef) and node.name.value == "_get_grads_eager":
             yield None, Leftover(names.line(node), "a copy of TensorFlow's private training step", SAME), [node]
-        elif isinstance(node, cst.Call) and HELPERS.search(names.qualified(node.func).rpartition(".")[2]):
+        elif isinstance(node, cst.Call) and HELPERS.search(names.qualified(node.func)):
             reason = "calls the helper %s" % names.code(node.func).strip()
             yield None, Leftover(names.line(node), reason, SAME), [node]
 

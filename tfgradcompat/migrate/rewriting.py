@@ -6,8 +6,6 @@ from .calls import FUNCTION, GET, NUMPY, STANDS_FOR
 from .names import Names, dotted
 
 PACKAGE = "tfgradcompat"
-PASSES = 50  # a rewritten call within another's arguments is found in the next pass
-
 
 class Result(object):
     """What became of one module.
@@ -26,34 +24,12 @@ def rewrite(text):
     """The ``Result`` for a module's source. Raises ``libcst.ParserSyntaxError``."""
     module = cst.parse_module(text)
     analysis = Analysis(module)
-    plans, before, done = [], analysis.leftovers, 0
-    while analysis.plans and done < PASSES:
-        chosen = _apart(analysis)
-        plans += chosen
-        module = _apply(analysis.names, chosen)
-        # Parsed anew, so that every node is of its own.
-        module = cst.parse_module(module.code)
-        analysis = Analysis(module)
-        done += 1
-    return Result(module.code, plans, before, analysis.leftovers)
-
-
-def _apart(analysis):
-    """The plans that do not touch each other's nodes."""
-    names, chosen, touched = analysis.names, [], set()
-    plans = sorted(analysis.plans, key=lambda plan: -plan.line)
-    for plan in plans:
-        nodes = set(plan.replaced)
-        around = set(one for node in nodes for one in names.ancestors(node))
-        inside = any(node in touched for node in around) or any(node in taken for node in nodes for taken in _around(names, touched))
-        if not inside:
-            chosen.append(plan)
-            touched |= nodes
-    return sorted(chosen, key=lambda plan: plan.line)
-
-
-def _around(names, nodes):
-    return [names.ancestors_set(node) for node in nodes]
+    plans, before = analysis.plans, analysis.leftovers
+    if not plans:
+        return Result(text, [], before, before)
+    # Parsed anew, so that every node is of its own.
+    module = cst.parse_module(_apply(analysis.names, plans).code)
+    return Result(module.code, sorted(plans, key=lambda plan: plan.line), before, Analysis(module).leftovers)
 
 
 def _apply(names, plans):
@@ -65,7 +41,8 @@ def _apply(names, plans):
     spelled, imports = _spelling(names, needs)
     numpy, needs_numpy = _numpy(names)
     renaming = _Renaming(dict({STANDS_FOR[name]: spelled[name] for name in spelled}, **{NUMPY: numpy}))
-    replaced = {node: new.visit(renaming) for node, new in replaced.items()}
+    nested = _Nested(replaced)
+    replaced = {node: new.visit(nested).visit(renaming) for node, new in replaced.items()}
     if NUMPY in renaming.seen and needs_numpy:
         imports = ["import numpy" if numpy == "numpy" else "import numpy as " + numpy] + imports
     module = names.module.visit(_Edits(replaced, removed))
@@ -96,6 +73,18 @@ def _numpy(names):
             return bound, False
     taken = "np" in names.loads or any("np" in found for found in names.bindings.values())
     return "numpy" if taken else "np", True
+
+
+class _Nested(cst.CSTTransformer):
+    """What is to be replaced within a replacement is replaced there."""
+
+    def __init__(self, replaced):
+        super(_Nested, self).__init__()
+        self.replaced = replaced
+
+    def on_leave(self, original_node, updated_node):
+        new = self.replaced.get(original_node)
+        return updated_node if new is None else new.visit(self)
 
 
 class _Renaming(cst.CSTTransformer):
