@@ -32,7 +32,7 @@ class Analysis(object):
     """
 
     def __init__(self, module):
-        self.names = Names.of(module)
+        self.names = Names(module)
         self.plans, self.leftovers = [], []
         self._explained = set()  # statements that are part of something which is reported, or rewritten
         self._text = module.code

@@ -3,7 +3,7 @@ import libcst as cst
 
 from .analysis import Analysis
 from .calls import FUNCTION, GET, NUMPY, STANDS_FOR
-from .names import Names, dotted
+from .names import children, dotted
 
 PACKAGE = "tfgradcompat"
 
@@ -16,20 +16,22 @@ class Result(object):
         before, after: the leftovers by the lines of the old and of the new source.
     """
 
-    def __init__(self, text, plans, before, after):
-        self.text, self.plans, self.before, self.after = text, plans, before, after
+    def __init__(self, text, plans, before):
+        self.text, self.plans, self.before = text, plans, before
+
+    @property
+    def after(self):
+        return Analysis(cst.parse_module(self.text)).leftovers
 
 
 def rewrite(text):
     """The ``Result`` for a module's source. Raises ``libcst.ParserSyntaxError``."""
     module = cst.parse_module(text)
     analysis = Analysis(module)
-    plans, before = analysis.plans, analysis.leftovers
-    if not plans:
-        return Result(text, [], before, before)
-    # Parsed anew, so that every node is of its own.
-    module = cst.parse_module(_apply(analysis.names, plans).code)
-    return Result(module.code, sorted(plans, key=lambda plan: plan.line), before, Analysis(module).leftovers)
+    if not analysis.plans:
+        return Result(text, [], analysis.leftovers)
+    new = _apply(analysis.names, analysis.plans)
+    return Result(new.code, sorted(analysis.plans, key=lambda plan: plan.line), analysis.leftovers)
 
 
 def _apply(names, plans):
@@ -42,11 +44,12 @@ def _apply(names, plans):
     numpy, needs_numpy = _numpy(names)
     renaming = _Renaming(dict({STANDS_FOR[name]: spelled[name] for name in spelled}, **{NUMPY: numpy}))
     nested = _Nested(replaced)
+    fewer, gone = _unused_imports(names, replaced, removed)
     replaced = {node: new.visit(nested).visit(renaming) for node, new in replaced.items()}
     if NUMPY in renaming.seen and needs_numpy:
         imports = ["import numpy" if numpy == "numpy" else "import numpy as " + numpy] + imports
-    module = names.module.visit(_Edits(replaced, removed))
-    module = _without_unused(names, module)
+    replaced.update(fewer)
+    module = names.module.visit(_Edits(replaced, removed | gone))
     return _with_imports(module, [line for line in imports if not _has(module, line)])
 
 
@@ -181,21 +184,33 @@ def _lines(comments):
 # -- imports
 
 
-def _without_unused(before, module):
-    """Take out imports of names that were used before and are no more."""
-    names = Names.of(cst.parse_module(module.code))
-    gone = set(name for name in before.imports if before.loads.get(name) and not names.loads.get(name))
-    gone -= set(name for name in gone if _exported(before, name))
-    replaced, removed = {}, set()
-    for node in names.nodes:
+def _unused_imports(names, replaced, removed):
+    """(import -> what is left of it, imports that go): of names that only what is taken out used."""
+    kept = set(one for new in replaced.values() for one in _nodes(new))
+    out = set(replaced) | removed
+
+    def is_out(load):
+        return load not in kept and any(one in out for one in names.ancestors(load))
+
+    gone = set(name for name in names.imports if names.loads.get(name) and all(map(is_out, names.loads[name])))
+    gone -= set(name for name in gone if _exported(names, name))
+    fewer, whole = {}, set()
+    for node in names.nodes if gone else ():
         if not isinstance(node, (cst.Import, cst.ImportFrom)) or isinstance(node.names, cst.ImportStar):
             continue
-        kept = [alias for alias in node.names if _bound(alias) not in gone]
-        if not kept:
-            removed.add(node)
-        elif len(kept) < len(node.names):
-            replaced[node] = node.with_changes(names=kept[:-1] + [kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
-    return names.module.visit(_Edits(replaced, removed))
+        left = [alias for alias in node.names if _bound(alias) not in gone]
+        if not left:
+            whole.add(node)
+        elif len(left) < len(node.names):
+            fewer[node] = node.with_changes(names=left[:-1] + [left[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+    return fewer, whole
+
+
+def _nodes(node):
+    yield node
+    for child in children(node):
+        for one in _nodes(child):
+            yield one
 
 
 def _bound(alias):
