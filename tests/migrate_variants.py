@@ -26,6 +26,17 @@ def gradients(model, x, y, sample_weight):
     fn = K.function(inputs=inputs, outputs=grads)
     return fn([x, y, sample_weight])
 """),
+    "inputs in two steps": _variant("""
+def gradients(model, x, y, sample_weight):
+    params = []
+    for layer in model.layers:
+        params += layer.trainable_weights
+    outputs = model.optimizer.get_gradients(model.total_loss, params)
+    inputs = model.inputs + model._feed_targets + model._feed_sample_weights
+    inputs += [K.learning_phase()]
+    function = K.function(inputs, outputs)
+    return function([x, y, sample_weight, False])
+"""),
     "one expression": _variant("""
 def gradients(model, x, y, sample_weight):
     return K.function(

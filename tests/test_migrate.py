@@ -280,6 +280,34 @@ def test_the_import_follows_the_imports_at_the_head(head, place):
     assert sum("tfgradcompat" in line for line in lines) == 1
 
 
+def test_long_calls_are_folded():
+    source = variants.HEAD + """
+class A(object):
+    def gradients(self, x, y, weights_of_samples):
+        grads = self.network.optimizer.get_gradients(self.network.total_loss, self.network.layers[-1].weights)
+        inputs = self.network.inputs + self.network._feed_targets + self.network._feed_sample_weights
+        fn = K.function(inputs + [K.learning_phase()], grads)
+        return fn([x, y, weights_of_samples, 0])
+"""
+    expected = """
+        return get_gradients(
+            self.network,
+            x,
+            y,
+            params=self.network.layers[-1].weights,
+            sample_weight=weights_of_samples,
+            learning_phase=0,
+        )
+"""
+    assert expected in rewritten(source)
+
+
+def test_params_of_unknown_shape_stay_a_list():
+    text = rewritten(variants.WEIGHTED["any params"])
+    assert "params=list(params) if isinstance(params, (list, tuple)) else [params]" in text
+    assert "params=params, " in rewritten(variants.WEIGHTED["inputs in two steps"])
+
+
 def test_a_statement_alone_in_its_block_leaves_a_block():
     source = variants.HEAD + '''
 def gradients(model, x, y, w):
@@ -312,7 +340,7 @@ LEFT = {
     "updates": (GRADS + "fn = K.function(%s, grads, updates=model.updates)\nfn([x, y, w, 0])\n" % variants.FEEDS, "updates=", "tfgradcompat.g"),
     "get_updates": ("updates = model.optimizer.get_updates(params=model.trainable_weights, loss=model.total_loss)\n",
                     "get_updates", "train_on_batch"),
-    "feed dict": (GRADS + "K.get_session().run(grads, feed_dict={model.inputs[0]: x, model.targets[0]: y})\n", "more is built", "get_gradients"),
+    "feed dict": (GRADS + "K.get_session().run(grads, feed_dict={model.inputs[0]: x, model.targets[0]: y})\n", "session run", "tfgradcompat.feed_dict"),
     "placeholders in a feed dict": ("feed = {model._feed_targets[0]: y}\n", "a feed dict", "tfgradcompat.feed_dict"),
     "returned": ("def make(model):\n    " + GRADS + "    return K.function(%s, grads)\n" % variants.FEEDS, "returned", "gradient_function"),
     "returned by name": ("def make(model):\n    " + GRADS + "    " + FN + "    return fn\n", "used otherwise than called", "gradient_function"),
@@ -338,6 +366,11 @@ LEFT = {
                                   "a, b, c = model._standardize_user_data(x, y, w)\nfn(a + b)\n", "prepared but not fed", "tfgradcompat.g"),
     "prepared data used again": (GRADS + "fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n"
                                  "a, b, c = model._standardize_user_data(x, y, w)\nfn(a + b + c)\nprint(a)\n", "also used in line", "tfgradcompat.g"),
+    "prepared for another model": (GRADS + "fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n"
+                                   "a, b, c = other._standardize_user_data(x, y, w)\nfn(a + b + c)\n", "for the same model", "tfgradcompat.g"),
+    "inputs grow under a condition": (GRADS + "ins = model.inputs + model._feed_targets + model._feed_sample_weights\n"
+                                      "if x:\n    ins += [K.learning_phase()]\nfn = K.function(ins, grads)\nfn([x, y, w, 0])\n", "fed something else", "tfgradcompat.g"),
+    "exported": ("__all__ = ['fn']\n" + GRADS + FN + "fn([x, y, w, 0])\n", "in __all__", "gradient_function"),
     "see-rnn by part of a name": ("from see_rnn import get_gradients\nget_gradients(model, 'lstm', x, y)\n", "contains the text", "select"),
     "keract, nested": ("import keract\nkeract.get_gradients_of_activations(model, x, y, nested=True)\n", "within layers", "as_dict=True"),
     "private TensorFlow": ("from tensorflow.python.keras.engine import data_adapter\n", "private", "tfgradcompat.locate('data_adapter', model)"),

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("libcst", reason="libcst is not installed: the extra tfgradcompat[migrate]")
 
 import migrate_variants as variants
-from processes import HOME, python
+from processes import python
 from tfgradcompat.__main__ import main
 from tfgradcompat.migrate import files
 
@@ -115,10 +115,7 @@ def test_imports_no_framework(tree):
 
 
 def test_the_extra_names_what_is_needed():
-    path = os.path.join(HOME, "pyproject.toml")
-    if not os.path.exists(path):
-        pytest.skip("the package under test is installed, without its pyproject.toml")
-    with open(path) as stream:
+    with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "pyproject.toml")) as stream:
         assert 'migrate = ["libcst", "rich"]' in stream.read()
 
 
@@ -162,6 +159,20 @@ def test_a_named_link_is_followed_and_stays_one(tree):
     assert migrate(link, "--write") == 0
     assert link.is_symlink()
     assert path.read_text() != OLD
+
+
+@pytest.mark.parametrize("user", [
+    "from steps import fn\n", "from pkg.steps import (\n    other,\n    fn\n)\n", "import steps\nsteps.fn([x])\n", "from .steps import *\n"
+])
+def test_what_another_module_uses_stays(tree, capsys, user):
+    path = tree("steps.py", variants.MODULE_LEVEL)
+    tree("user.py", user)
+    assert migrate(tree.path, "--write", "--check") == 1
+    assert "user.py" in capsys.readouterr().out
+    assert path.read_text() == variants.MODULE_LEVEL
+    tree("user.py", "from steps import gradients\n")
+    assert migrate(tree.path, "--write", "--check") == 0
+    assert path.read_text() != variants.MODULE_LEVEL
 
 
 # -- how they are read and written

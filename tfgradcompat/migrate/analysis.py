@@ -6,10 +6,11 @@ import libcst as cst
 from . import batches, libraries, private
 from .calls import ADVICE, FUNCTION, GET, Leftover, Plan, arguments_of, call_of, keyword, leading, trailing
 from .idioms import PHASE, Doubt, Reader, arguments, is_none, shape, shortened
-from .names import Names, dotted
+from .names import Names, dotted, exported
 
 REUSED = "tfgradcompat.gradient_function(model, params=...), called with (x, y, sample_weight=..., learning_phase=...)"
 VALUE = "tfgradcompat.value_and_gradients(model, x, y, params=..., sample_weight=..., learning_phase=...)"
+FED = ADVICE + ", or evaluate=False with tfgradcompat.feed_dict"
 NUMERIC = ADVICE + ", and NumPy for what is computed from the gradients"
 
 
@@ -26,13 +27,17 @@ class Group(object):
 class Analysis(object):
     """What was found in one module.
 
+    Arguments:
+        outside: function from a name of the module to where else it is imported from there, or ``None``.
+
     Attributes:
         plans: the ``Plan``s that can be carried out.
         leftovers: ``Leftover``s, in order.
     """
 
-    def __init__(self, module):
+    def __init__(self, module, outside=lambda name: None):
         self.names = Names(module)
+        self._outside = outside
         self.plans, self.leftovers = [], []
         self._explained = set()  # statements that are part of something which is reported, or rewritten
         self._text = module.code
@@ -89,7 +94,7 @@ class Analysis(object):
         _params(names, group.gradients)
         slots = reader.slots(given["inputs"], model)
         self._find_calls(group)
-        group.batches = [batches.read(reader, call, slots) for call in group.calls]
+        group.batches = [batches.read(reader, call, slots, model) for call in group.calls]
         if not group.calls:
             raise Doubt("it is never called here", REUSED)
         if not any(slot.kind == PHASE for slot in slots) and "set_learning_phase" in self._text:
@@ -120,7 +125,18 @@ class Analysis(object):
             call = names.parents[use]
             if not isinstance(call, cst.Call) or call.func is not use:
                 raise Doubt("%s is also used otherwise than called, in line %d" % (binding.name, names.line(use)), REUSED)
+        self._require_inside(binding)
         group.bound, group.calls = binding, [names.parents[use] for use in uses]
+
+    def _require_inside(self, binding):
+        """What other modules may use must stay as it is."""
+        if self.names.scope(binding.node) is not self.names.module:
+            return
+        if exported(self.names, binding.name):
+            raise Doubt("%s is in __all__" % binding.name, REUSED)
+        place = self._outside(binding.name)
+        if place is not None:
+            raise Doubt("%s is also used by %s" % (binding.name, place), REUSED)
 
     def _require_stable(self, group):
         names, gradients = self.names, group.gradients
@@ -186,6 +202,7 @@ class Analysis(object):
 
     def _require_consumed(self, group, consumed):
         for binding in group.reader.passed:
+            self._require_inside(binding)
             uses = self.names.uses(binding)
             if uses is None:
                 raise Doubt("which %s is meant cannot be told everywhere" % binding.name)
@@ -264,11 +281,11 @@ class Analysis(object):
             if name == "function":
                 return "a Keras function of something else than just the gradients", VALUE
             if name == "run":
-                return "a session run with a feed dict", ADVICE + ", or evaluate=False with tfgradcompat.feed_dict"
+                return "a session run with a feed dict", FED
             if name == "minimize":
                 return "a step of an optimizer of TensorFlow's own", "train_on_batch"
         if any(isinstance(one, cst.Dict) for one in self.names.ancestors(node)):
-            return "a feed dict", ADVICE + ", or evaluate=False with tfgradcompat.feed_dict"
+            return "a feed dict", FED
         return EXPLANATIONS[node.attr.value]
 
     def _fate_of_gradients(self, call):
@@ -280,6 +297,8 @@ class Analysis(object):
             return "symbolic gradients are returned, and what becomes of them cannot be seen here", REUSED
         binding = next((one for one in _bindings(names) if one.value is call), None)
         uses = names.uses(binding) if binding is not None else None
+        if uses and any(_is_run(names, use) for use in uses):
+            return "evaluated by a session run with a feed dict", FED
         if uses:
             lines = sorted(set(names.line(use) for use in uses))
             where = "line%s %s" % ("s" if len(lines) > 1 else "", ", ".join(str(line) for line in lines))
@@ -321,6 +340,14 @@ def _fate(names, parent):
     return "passed on"
 
 
+def _is_run(names, use):
+    return any(_is_session_run(one) for one in names.ancestors(use))
+
+
+def _is_session_run(node):
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "run"
+
+
 def _is_empty(node):
     return isinstance(node, (cst.List, cst.Tuple)) and not node.elements
 
@@ -345,7 +372,7 @@ def _params(names, gradients):
     """The params as a list, since the old idiom's result is one whatever it is given."""
     reader = Reader(names)
     node, found = gradients.params, reader.resolve(gradients.params)
-    kind = shape(found)
+    kind = _shape_of_name(names, found) if isinstance(found, cst.Name) else shape(found)
     if kind == "list":
         return node
     if kind == "tuple":
@@ -356,6 +383,17 @@ def _params(names, gradients):
         raise Doubt("whether %s is one param or a list of them cannot be told" % shortened(names.code(node)))
     template = "list({0}) if isinstance({0}, (list, tuple)) else [{0}]".format(dotted(node))
     return cst.parse_expression(template)
+
+
+def _shape_of_name(names, node):
+    """The shape of a name that is bound several times, but always alike."""
+    found = names.holder(node.value, node)[1]
+    shapes = [shape(one.value) for one in found if not isinstance(one.node, cst.AugAssign)]
+    return shapes[0] if shapes and all(one == "list" for one in shapes) and all(_is_plain(one) for one in found) else None
+
+
+def _is_plain(binding):
+    return binding.value is not None or isinstance(binding.node, cst.AugAssign)
 
 
 def _may_have_several(node):

@@ -12,12 +12,12 @@ MODULES = ("numpy", "keras", "tensorflow", "tf_keras")
 STANDARDIZED = ("x", "y", "sample_weight", "class_weight")
 
 
-def read(reader, call, slots):
+def read(reader, call, slots, model):
     """The ``Batch`` that one call of a function passes, whose places are ``slots``. Raises ``Doubt``."""
     if len(call.args) != 1 or call.args[0].star or call.args[0].keyword:
         raise Doubt("it is not called with one list")
     terms = reader.terms(call.args[0].value)
-    standardized = _standardized(reader, terms, slots)
+    standardized = _standardized(reader, terms, slots, model)
     if standardized is not None:
         return standardized
     if any(not isinstance(term, list) for term in terms):
@@ -35,7 +35,7 @@ def _phase(reader, node):
 # -- x + y + sample_weight, as model._standardize_user_data gives them
 
 
-def _standardized(reader, terms, slots):
+def _standardized(reader, terms, slots, model):
     names = reader.names
     lists = [term for term in terms if not isinstance(term, list)]
     bindings = [names.reaching(term) if isinstance(term, cst.Name) else None for term in lists]
@@ -45,6 +45,8 @@ def _standardized(reader, terms, slots):
     is_call = isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute)
     if not is_call or source.func.attr.value != "_standardize_user_data":
         return None
+    if reader.canonical(source.func.value) != reader.canonical(model):
+        raise Doubt("the data is not certainly prepared for the same model")
     places = [binding.unpacked[1] for binding in bindings]
     kinds = [slot.kind for slot in slots if slot.kind != PHASE]
     if any(binding.unpacked[0] is not source for binding in bindings) or any(s.index is not None for s in slots if s.kind != PHASE):

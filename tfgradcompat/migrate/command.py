@@ -43,8 +43,9 @@ class _Module(object):
 def migrate(paths, write):
     """Look at all files; returns (outcomes of those with something to say, how many were looked at)."""
     outcomes, looked_at = [], list(files.find(paths))
+    users = files.Users(looked_at)
     for path in report.progress(looked_at):
-        outcome = _one(path, write)
+        outcome = _one(path, write, users)
         if outcome.changed or outcome.leftovers or outcome.problems:
             outcomes.append(outcome)
     return outcomes, len(looked_at)
@@ -62,7 +63,7 @@ def run(paths, write, check):
     return 1 if check and waiting else 0
 
 
-def _one(path, write):
+def _one(path, write, users):
     outcome = Outcome(path)
     try:
         data = files.read(path)
@@ -71,7 +72,7 @@ def _one(path, write):
         source = Notebook(data) if path.endswith(".ipynb") else _Module(data)
         if EXCEPT.search(source.text):
             raise files.UnreadableError(PYTHON2_ADVICE)
-        _rewrite(outcome, source, write)
+        _rewrite(outcome, source, write, users)
     except files.UnreadableError as error:
         outcome.problems.append("left alone: %s" % error)
     except cst.ParserSyntaxError as error:
@@ -81,10 +82,10 @@ def _one(path, write):
     return outcome
 
 
-def _rewrite(outcome, source, write):
+def _rewrite(outcome, source, write, users):
     for number in source.skipped:
         outcome.notes.append("cell %d is not Python, and was not looked at" % number)
-    result = rewrite(source.text)
+    result = rewrite(source.text, lambda name: users.of(outcome.path, name))
     leftovers = result.before
     if result.text != source.text:
         data = source.replaced(result.text)

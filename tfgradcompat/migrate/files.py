@@ -47,6 +47,32 @@ def _walk(top):
                 yield path
 
 
+class Users(object):
+    """Which of some files use names of each other: by what their text looks like, so that none is missed."""
+
+    def __init__(self, paths):
+        self._paths, self._texts = paths, None
+
+    def of(self, path, name):
+        """The first other file that seems to import ``name`` from the module at ``path``; ``None`` if none does."""
+        stem = os.path.basename(os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path).partition(".")[0]
+        pattern = br"\bfrom\s+[\w.]*\b%s\s+import\s*(\([^)]*|[^\n]*)(\b%s\b|\*)|\b%s\.%s\b"
+        asked = re.compile(pattern % tuple(word.encode("utf-8") for word in (re.escape(stem), name, re.escape(stem), name)))
+        return next((one for one, text in self._all() if one != path and asked.search(text)), None)
+
+    def _all(self):
+        if self._texts is None:
+            self._texts = []
+            for path in self._paths:
+                try:
+                    text = read(path)
+                except UnreadableError:
+                    continue
+                if b"import" in text:
+                    self._texts.append((path, text))
+        return self._texts
+
+
 def read(path):
     """The bytes of a file."""
     try:

@@ -118,6 +118,9 @@ class Reader(object):
     def slots(self, node, model):
         """The ``Slot``s that an expression of what a function is fed consists of, in order."""
         node = self.resolve(node)
+        added = self.names.reaching(node) if isinstance(node, cst.Name) else None
+        if added is not None and isinstance(added.node, cst.AugAssign):
+            return self._extended(node, added, model)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
             return self.slots(node.left, model) + self.slots(node.right, model)
         if isinstance(node, (cst.List, cst.Tuple)):
@@ -127,6 +130,15 @@ class Reader(object):
                 found += self.slots(element.value, model) if starred else [self._slot(self.resolve(element.value), model, True)]
             return found
         return [self._slot(node, model, False)]
+
+    def _extended(self, node, added, model):
+        """Of ``inputs = ...`` and then ``inputs += ...``."""
+        before = self.names.reaching(added.node.target)
+        if not isinstance(added.node.operator, cst.AddAssign) or before is None or before.value is None:
+            raise Doubt("what %s is by then cannot be told" % node.value)
+        self.passed += [added, before]
+        self.consumed |= {node, added.node.target}
+        return self.slots(before.value, model) + self.slots(added.node.value, model)
 
     def _slot(self, node, model, single):
         slot, owner = _slot(node)

@@ -52,10 +52,17 @@ class Names(object):
 
     def line(self, node):
         """The line a node starts on."""
+        return self._start(node).line
+
+    def column(self, node):
+        """The column a node starts in."""
+        return self._start(node).column
+
+    def _start(self, node):
         if self._positions is None:
             wrapper = cst.metadata.MetadataWrapper(self.module, unsafe_skip_copy=True)
             self._positions = wrapper.resolve(PositionProvider)
-        return self._positions[node].start.line
+        return self._positions[node].start
 
     def code(self, node):
         """Its source, as it is written."""
@@ -346,3 +353,9 @@ def dotted(node):
         start = dotted(node.value)
         return start + "." + node.attr.value if start else ""
     return ""
+
+
+def exported(names, name):
+    """Whether a module lists a name in ``__all__``."""
+    listed = [one for one in names.bindings.get(names.module, {}).get("__all__", []) if one.value is not None]
+    return any(repr(name) in names.code(one.value).replace('"', "'") for one in listed)

@@ -3,9 +3,10 @@ import libcst as cst
 
 from .analysis import Analysis
 from .calls import FUNCTION, GET, NUMPY, STANDS_FOR
-from .names import children, dotted
+from .names import children, dotted, exported
 
 PACKAGE = "tfgradcompat"
+WIDTH = 100  # of lines that are written
 
 class Result(object):
     """What became of one module.
@@ -24,10 +25,9 @@ class Result(object):
         return Analysis(cst.parse_module(self.text)).leftovers
 
 
-def rewrite(text):
-    """The ``Result`` for a module's source. Raises ``libcst.ParserSyntaxError``."""
-    module = cst.parse_module(text)
-    analysis = Analysis(module)
+def rewrite(text, outside=lambda name: None):
+    """The ``Result`` for a module's source; ``outside`` as for ``Analysis``. Raises ``libcst.ParserSyntaxError``."""
+    analysis = Analysis(cst.parse_module(text), outside)
     if not analysis.plans:
         return Result(text, [], analysis.leftovers)
     new = _apply(analysis.names, analysis.plans)
@@ -45,7 +45,7 @@ def _apply(names, plans):
     renaming = _Renaming(dict({STANDS_FOR[name]: spelled[name] for name in spelled}, **{NUMPY: numpy}))
     nested = _Nested(replaced)
     fewer, gone = _unused_imports(names, replaced, removed)
-    replaced = {node: new.visit(nested).visit(renaming) for node, new in replaced.items()}
+    replaced = {node: _folded(names, node, new.visit(nested).visit(renaming)) for node, new in replaced.items()}
     if NUMPY in renaming.seen and needs_numpy:
         imports = ["import numpy" if numpy == "numpy" else "import numpy as " + numpy] + imports
     replaced.update(fewer)
@@ -76,6 +76,24 @@ def _numpy(names):
             return bound, False
     taken = "np" in names.loads or any("np" in found for found in names.bindings.values())
     return "numpy" if taken else "np", True
+
+
+def _folded(names, node, call):
+    """A call on lines of its own if it makes its line longer than it may be."""
+    room = WIDTH - names.column(node)
+    if len(names.code(call)) <= room or "\n" in names.code(call):
+        return call
+    inner = _new_line(names.module.default_indent)
+    fits = len(names.code(call)) <= WIDTH - len(names.module.default_indent)
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ") if fits else inner)
+    args = [arg.with_changes(comma=comma) for arg in call.args[:-1]]
+    last = {"whitespace_after_arg": _new_line("")} if fits else {"comma": cst.Comma(whitespace_after=_new_line(""))}
+    args.append(call.args[-1].with_changes(**last))
+    return call.with_changes(whitespace_before_args=inner, args=args)
+
+
+def _new_line(indent):
+    return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(indent))
 
 
 class _Nested(cst.CSTTransformer):
@@ -193,7 +211,7 @@ def _unused_imports(names, replaced, removed):
         return load not in kept and any(one in out for one in names.ancestors(load))
 
     gone = set(name for name in names.imports if names.loads.get(name) and all(map(is_out, names.loads[name])))
-    gone -= set(name for name in gone if _exported(names, name))
+    gone -= set(name for name in gone if exported(names, name))
     fewer, whole = {}, set()
     for node in names.nodes if gone else ():
         if not isinstance(node, (cst.Import, cst.ImportFrom)) or isinstance(node.names, cst.ImportStar):
@@ -215,11 +233,6 @@ def _nodes(node):
 
 def _bound(alias):
     return alias.asname.name.value if alias.asname else dotted(alias.name).split(".")[0]
-
-
-def _exported(names, name):
-    listed = [one for one in names.bindings.get(names.module, {}).get("__all__", []) if one.value is not None]
-    return any(repr(name) in names.code(one.value).replace('"', "'") for one in listed)
 
 
 def _has(module, line):
