@@ -10,7 +10,7 @@ import migrate_variants as variants
 import models
 import reference
 from processes import python
-from support import TF, Version, assert_close
+from support import TF, Version, assert_close, sgd
 from tfgradcompat.migrate.rewriting import rewrite
 
 pytestmark = pytest.mark.once
@@ -85,6 +85,21 @@ def test_layer_output():
     # The mean squared error's own derivative.
     assert len(results) == 1
     assert_close(results[0], 2 * (output - batch["y"]) / output.size)
+
+
+def test_clipping():
+    raw = reference.training_gradient(*_with_batch(models.dense()))
+    clipped = reference.training_gradient(*_with_batch(models.dense(sgd(clipnorm=0.05))))
+    model, batch = models.dense(sgd(clipnorm=0.05))
+    for name, expected in (("backend gradients", raw), ("canonical", clipped)):
+        source = variants.WEIGHTED[name]
+        assert_close(defined(source)(model, batch["x"], batch["y"], np.ones(4)), expected)
+    assert max(np.max(np.abs(raw[place] - clipped[place])) for place in raw) > 0.01
+
+
+def _with_batch(pair):
+    model, batch = pair
+    return model, batch["x"], batch["y"]
 
 
 def test_two_inputs_and_outputs():
@@ -370,6 +385,11 @@ LEFT = {
                                    "a, b, c = other._standardize_user_data(x, y, w)\nfn(a + b + c)\n", "for the same model", "tfgradcompat.g"),
     "inputs grow under a condition": (GRADS + "ins = model.inputs + model._feed_targets + model._feed_sample_weights\n"
                                       "if x:\n    ins += [K.learning_phase()]\nfn = K.function(ins, grads)\nfn([x, y, w, 0])\n", "fed something else", "tfgradcompat.g"),
+    "compiled after a call in a loop": (GRADS + FN + "for _ in z:\n    fn([x, y, w, 0])\n    model.compile('sgd', 'mse')\n", "compiled anew", "gradient_function"),
+    "compiled between calls from a function": ("def step(x):\n    return fn([x, y, w, 0])\n" + GRADS + FN + "step(a)\nmodel.compile('sgd', 'mse')\nstep(a)\n",
+                                               "compiled anew", "gradient_function"),
+    "the batch changes in place": (GRADS + FN + "batch = [x / 255, y, w, 0]\nx[0] = 1\nfn(batch)\n", "may be another one", "tfgradcompat.g"),
+    "a random batch": (GRADS + FN + "import numpy as np\nbatch = [np.random.rand(3), y, w, 0]\nfn(batch)\nfn(batch)\n", "computed earlier", "gradient_function"),
     "exported": ("__all__ = ['fn']\n" + GRADS + FN + "fn([x, y, w, 0])\n", "in __all__", "gradient_function"),
     "see-rnn by part of a name": ("from see_rnn import get_gradients\nget_gradients(model, 'lstm', x, y)\n", "contains the text", "select"),
     "keract, nested": ("import keract\nkeract.get_gradients_of_activations(model, x, y, nested=True)\n", "within layers", "as_dict=True"),

@@ -196,6 +196,13 @@ def test_encodings_and_line_ends(tree, head, name, encoding, newline):
     assert CALL in plain.read_text()
 
 
+def test_a_terminal_that_cannot_show_it(tree):
+    path = tree("a.py", "name = '\u65e5'\n" + OLD)
+    code, output, errors = python("-m", "tfgradcompat", "migrate", str(path), PYTHONIOENCODING="ascii")
+    assert code == 0, errors
+    assert "\\u65e5" in output and CALL in output
+
+
 def test_a_file_without_a_last_newline_stays_one(tree):
     path = tree("a.py", OLD.rstrip("\n"))
     assert migrate(path, "--write") == 0
@@ -316,6 +323,28 @@ def test_notebook(tree, capsys, layout, ending, newline):
     assert path.read_bytes() == data(expected)
     assert migrate(tree.path, "--write") == 0
     assert path.read_bytes() == data(expected)
+
+
+@pytest.mark.parametrize("source", ["%timeit fn([x, y, w, 1])", "%%capture\n!echo\nfn([x, y, w, 1]) if", "%%script python\nfn([x])"])
+def test_a_name_that_a_magic_mentions_stays(tree, capsys, source):
+    path = tree("a.ipynb", json.dumps(notebook(CELLS[:-1] + [cell(lines(source))]), indent=1))
+    old = path.read_bytes()
+    assert migrate(path, "--write", "--check") == 1
+    assert "fn is also used by a" in capsys.readouterr().out
+    assert path.read_bytes() == old
+
+
+def test_a_cell_that_is_not_python_is_a_problem_if_it_is_of_interest(tree, capsys):
+    path = tree("a.ipynb", json.dumps(notebook([cell(["print model.total_loss"])]), indent=1))
+    assert migrate(path, "--check") == 1
+    assert "cell 1 is not Python 3" in capsys.readouterr().out
+
+
+def test_a_line_that_looks_like_a_magic(tree):
+    cells = CELLS[:-1] + [cell(lines("print('%d'\n      % x)\n"))]
+    path = tree("a.ipynb", json.dumps(notebook(cells), indent=1))
+    assert migrate(path, "--write", "--check") == 0
+    assert json.loads(path.read_text())["cells"][-1] == cells[-1]
 
 
 def test_a_notebook_of_another_layout_is_left_alone(tree, capsys):

@@ -146,8 +146,16 @@ class Analysis(object):
                 raise Doubt("%s may be another one by then" % shortened(names.code(expression)))
         for call, batch in zip(group.calls, group.batches):
             self._require_movable(group, call, batch)
-        between = "\n".join(self._lines[names.line(gradients.call) - 1: max(names.line(call) for call in group.calls)])
-        if re.search(r"\.compile\(", between):
+        self._require_not_compiled(group)
+
+    def _require_not_compiled(self, group):
+        """What is compiled anew has another loss, which the old function would not have seen."""
+        names, gradients = self.names, group.gradients
+        first, last = names.line(gradients.call), max(names.line(call) for call in group.calls)
+        between, after = ("\n".join(lines) for lines in (self._lines[first - 1: last], self._lines[last:]))
+        again = any(names.scope(call) is not names.scope(group.call) or names.loops(call) for call in group.calls)
+        own = re.escape(names.code(gradients.model).strip().rpartition(".")[2]) + r"\.compile\("
+        if re.search(r"(?<!\bre)\.compile\(", between) or again and re.search(r"\b" + own, after):
             raise Doubt("the model is compiled anew before the gradients are computed")
 
     def _require_movable(self, group, call, batch):
@@ -170,18 +178,16 @@ class Analysis(object):
         names = self.names
         if group.bound is None:
             return True
-        if len(group.calls) != 1:
+        if len(group.calls) != 1 or names.scope(group.calls[0]) is not names.scope(group.call):
             return False
-        block = _block(names, names.statement(group.call))
-        call = group.calls[0]
-        chain = [names.statement(call)] + [one for one in names.ancestors(call)]
-        loops = [one for one in chain if isinstance(one, (cst.For, cst.While)) and one not in names.ancestors_set(group.call)]
-        in_block = _block(names, names.statement(call)) is block
-        gradients = group.gradients
-        steady = names.stays(gradients.model, gradients.call, call) and names.stays(gradients.params, gradients.call, call)
+        call, gradients = group.calls[0], group.gradients
+        if _block(names, names.statement(call)) is not _block(names, names.statement(group.call)):
+            return False
+        if any(isinstance(one, cst.BaseComp) for one in names.ancestors(call)) or names.loops(call) - names.loops(group.call):
+            return False
         between = "\n".join(self._lines[names.line(gradients.call) - 1: names.line(call)])
-        comprehension = any(isinstance(one, cst.BaseComp) for one in names.ancestors(call))
-        return in_block and not loops and steady and not comprehension and ".trainable" not in between.replace(".trainable_", "")
+        steady = all(names.stays(one, gradients.call, call) for one in (gradients.model, gradients.params))
+        return steady and ".trainable" not in between.replace(".trainable_", "")
 
     def _site(self, group):
         return group.calls[0] if group.bound is not None and self._single(group) else group.call

@@ -36,6 +36,9 @@ class _Module(object):
     def place(self, line):
         return str(line)
 
+    def uses(self, name):
+        return None
+
     def replaced(self, text):
         return files.encode(text, self._source)
 
@@ -84,8 +87,9 @@ def _one(path, write, users):
 
 def _rewrite(outcome, source, write, users):
     for number in source.skipped:
-        outcome.notes.append("cell %d is not Python, and was not looked at" % number)
-    result = rewrite(source.text, lambda name: users.of(outcome.path, name))
+        told = outcome.problems if source.unread(number) else outcome.notes
+        told.append("cell %d is not Python 3, and was not looked at" % number)
+    result = rewrite(source.text, lambda name: source.uses(name) or users.of(outcome.path, name))
     leftovers = result.before
     if result.text != source.text:
         data = source.replaced(result.text)

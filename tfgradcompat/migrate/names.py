@@ -136,7 +136,7 @@ class Names(object):
         elif isinstance(target, cst.StarredElement):
             self._targets(target.value, node)
         elif isinstance(target, (cst.Attribute, cst.Subscript)):
-            self.attributes.append((self.code(target).strip(), node))
+            self.attributes.append((target, node))
 
     def _record_import(self, node):
         if isinstance(node.names, cst.ImportStar):
@@ -221,7 +221,7 @@ class Names(object):
         if not before:
             return None
         last = max(before, key=lambda one: self.order[one.node])
-        if len(found) == 1 and not self._loops(load) & self._loops(last.node):
+        if len(found) == 1 and not self.loops(load) & self.loops(last.node):
             return last
         return last if self._dominates(last, load) and not self._rebound(found, last, load) else None
 
@@ -243,14 +243,15 @@ class Names(object):
 
     def _rebound(self, found, last, load):
         """Whether another binding may come between, on the way around a loop."""
-        loops = self._loops(load) - self._loops(last.node)
+        loops = self.loops(load) - self.loops(last.node)
         return any(any(loop in self.ancestors_set(other.node) or loop is other.node for loop in loops) for other in found)
 
     def ancestors_set(self, node):
         """As a set."""
         return set(self.ancestors(node))
 
-    def _loops(self, node):
+    def loops(self, node):
+        """The loops around a node."""
         return set(one for one in self.ancestors(node) if isinstance(one, LOOPS))
 
     def uses(self, binding):
@@ -269,7 +270,7 @@ class Names(object):
 
     def stays(self, expression, start, end):
         """Whether an expression evaluated at node ``start`` surely means the same objects at node ``end``, further down."""
-        after, loops = self.order[start], self._loops(end) - self._loops(start)
+        after, loops = self.order[start], self.loops(end) - self.loops(start)
 
         def between(node):
             inside = set([node]) | self.ancestors_set(node)
@@ -286,8 +287,13 @@ class Names(object):
                 return False
             if any(between(one.node) for one in found):
                 return False
-        code = self.code(expression)
-        return not any(between(node) for target, node in self.attributes if target in code)
+        return not any(between(node) for target, node in self.attributes if self._touches(target, expression))
+
+    def _touches(self, target, expression):
+        """Whether setting ``target``, an attribute or an item, may change what an expression means."""
+        if isinstance(target, cst.Subscript) and set(names_loaded(target.value)) & set(names_loaded(expression)):
+            return True
+        return self.code(target).strip() in self.code(expression)
 
     def qualified(self, expression):
         """The dotted path of an expression with its first name replaced by what that certainly was imported as."""

@@ -19,6 +19,14 @@ LAYOUTS = [
 ]
 
 
+def _parses(text):
+    try:
+        cst.parse_module(text)
+    except cst.ParserSyntaxError:
+        return False
+    return True
+
+
 class Notebook(object):
     """A notebook's code cells, one after the other.
 
@@ -37,11 +45,12 @@ class Notebook(object):
             sources = {number: "".join(cell["source"]) for number, cell in self._code.items()}
         except (ValueError, KeyError, TypeError) as error:
             raise files.UnreadableError("it is no notebook of format 4: %s" % (error or type(error).__name__))
-        self._hidden, self.skipped, parts = [], [], []
+        self._hidden, self._unseen, self.skipped, parts = [], [], [], []
         for number in sorted(sources):
             text = self._hide(sources[number])
             if text is None:
                 self.skipped.append(number)
+                self._unseen.append(sources[number])
             elif text.strip():
                 parts.append("%s%d\n%s\n" % (SEPARATOR, number, text))
         self.text = "".join(parts)
@@ -50,13 +59,14 @@ class Notebook(object):
         """A cell with placeholders for what is not Python; ``None`` if the whole cell is not."""
         if source.lstrip().startswith("%%") and source.split()[0] not in PYTHON_MAGICS:
             return None
-        lines = [self._hide_line(line) for line in source.split("\n")]
-        text = "\n".join(lines)
-        try:
-            cst.parse_module(text)
-        except cst.ParserSyntaxError:
-            return None
-        return text
+        if _parses(source):
+            return source
+        hidden = len(self._hidden)
+        text = "\n".join(self._hide_line(line) for line in source.split("\n"))
+        if _parses(text):
+            return text
+        del self._hidden[hidden:]
+        return None
 
     def _hide_line(self, line):
         found = MAGIC.match(line)
@@ -64,6 +74,18 @@ class Notebook(object):
             return line
         self._hidden.append(line[len(found.group(1)):])
         return "%s%s%d" % (found.group(1), HIDDEN, len(self._hidden) - 1)
+
+    def unread(self, number):
+        """Whether a skipped cell is one that may have been of interest."""
+        text = "".join(self._code[number]["source"])
+        return not text.lstrip().startswith("%%") and files.MARKERS.search(text.encode("utf-8")) is not None
+
+    def uses(self, name):
+        """Which part that is not Python mentions a name; ``None`` if none does."""
+        mentioned = re.compile(r"\b%s\b" % re.escape(name))
+        if any(mentioned.search(text) for text in self._hidden):
+            return "a magic"
+        return "a cell that is not Python" if any(mentioned.search(text) for text in self._unseen) else None
 
     def place(self, line):
         """Which cell and which line of it a line of the module is."""

@@ -27,13 +27,13 @@ def progress(paths):
 def show(outcome):
     """Print what became of one file."""
     if outcome.difference:
-        print(outcome.difference)
+        _print(outcome.difference)
     for note in outcome.notes:
-        print("%s: note: %s" % (outcome.path, note))
+        _print("%s: note: %s" % (outcome.path, note))
     for place, reason, advice in outcome.leftovers:
-        print("%s:%s: left: %s\n    use %s" % (outcome.path, place, reason, advice))
+        _print("%s:%s: left: %s\n    use %s" % (outcome.path, place, reason, advice))
     for problem in outcome.problems:
-        print("%s: %s" % (outcome.path, problem))
+        _print("%s: %s" % (outcome.path, problem))
 
 
 def summary(outcomes, looked_at, written):
@@ -55,3 +55,9 @@ def summary(outcomes, looked_at, written):
 
 def _count(number, what):
     return "%d %s%s" % (number, what, "" if number == 1 else "s")
+
+
+def _print(text):
+    """Print, with escapes for what the terminal's encoding does not have."""
+    encoding = sys.stdout.encoding or "ascii"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))

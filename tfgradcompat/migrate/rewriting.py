@@ -30,11 +30,11 @@ def rewrite(text, outside=lambda name: None):
     analysis = Analysis(cst.parse_module(text), outside)
     if not analysis.plans:
         return Result(text, [], analysis.leftovers)
-    new = _apply(analysis.names, analysis.plans)
+    new = _apply(analysis.names, analysis.plans, outside)
     return Result(new.code, sorted(analysis.plans, key=lambda plan: plan.line), analysis.leftovers)
 
 
-def _apply(names, plans):
+def _apply(names, plans, outside):
     replaced, removed, needs = {}, set(), set()
     for plan in plans:
         replaced.update(plan.replaced)
@@ -44,7 +44,7 @@ def _apply(names, plans):
     numpy, needs_numpy = _numpy(names)
     renaming = _Renaming(dict({STANDS_FOR[name]: spelled[name] for name in spelled}, **{NUMPY: numpy}))
     nested = _Nested(replaced)
-    fewer, gone = _unused_imports(names, replaced, removed)
+    fewer, gone = _unused_imports(names, replaced, removed, outside)
     replaced = {node: _folded(names, node, new.visit(nested).visit(renaming)) for node, new in replaced.items()}
     if NUMPY in renaming.seen and needs_numpy:
         imports = ["import numpy" if numpy == "numpy" else "import numpy as " + numpy] + imports
@@ -202,7 +202,7 @@ def _lines(comments):
 # -- imports
 
 
-def _unused_imports(names, replaced, removed):
+def _unused_imports(names, replaced, removed, outside):
     """(import -> what is left of it, imports that go): of names that only what is taken out used."""
     kept = set(one for new in replaced.values() for one in _nodes(new))
     out = set(replaced) | removed
@@ -211,7 +211,7 @@ def _unused_imports(names, replaced, removed):
         return load not in kept and any(one in out for one in names.ancestors(load))
 
     gone = set(name for name in names.imports if names.loads.get(name) and all(map(is_out, names.loads[name])))
-    gone -= set(name for name in gone if exported(names, name))
+    gone -= set(name for name in gone if exported(names, name) or outside(name))
     fewer, whole = {}, set()
     for node in names.nodes if gone else ():
         if not isinstance(node, (cst.Import, cst.ImportFrom)) or isinstance(node.names, cst.ImportStar):
