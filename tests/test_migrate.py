@@ -256,7 +256,7 @@ def test_gradients_without_an_optimizer_are_not_clipped():
 
 def test_a_clipping_optimizer_is_worth_a_note():
     source = variants.WEIGHTED["canonical"] + "\noptimizer = SGD(clipnorm=1.0)\n"
-    assert "clips as training does" in rewrite(source).plans[0].notes[0]
+    assert "clips as this version's training does" in rewrite(source).plans[0].notes[0]
     assert rewrite(variants.WEIGHTED["canonical"]).plans[0].notes == []
 
 
@@ -317,9 +317,67 @@ class A(object):
     assert expected in rewritten(source)
 
 
+def test_comments_within_calls_survive():
+    source = variants.HEAD + """
+def gradients(model, x, y, w):
+    grads = model.optimizer.get_gradients(model.total_loss, model.weights)
+    fn = K.function(
+        model.inputs + model._feed_targets + model._feed_sample_weights,  # fed
+        grads  # fetched
+    )
+    if fn([x,  # images
+           y, w])[0] is not None:  # always
+        # nothing
+        pass
+    return fn([x, y,  # labels
+               w])  # the end
+"""
+    expected = """
+    # fed
+    # fetched
+    fn = gradient_function(model, params=model.weights)
+    # images
+    if fn(x, y, sample_weight=w)[0] is not None:  # always
+        # nothing
+        pass
+    # labels
+    return fn(x, y, sample_weight=w)  # the end
+"""
+    assert expected in rewritten(source)
+
+
+def test_code_that_uses_the_package_already():
+    body = variants.WEIGHTED["canonical"].replace(variants.HEAD, "")
+    for line, call in (
+        ("from tfgradcompat import get_gradients", "get_gradients"),
+        ("from tfgradcompat import describe", "get_gradients"),
+        ("import tfgradcompat", "tfgradcompat.get_gradients"),
+        ("def other():\n    import tfgradcompat\n    tfgradcompat.describe()", "get_gradients"),
+        ("def other():\n    from tfgradcompat import get_gradients", "tfgradcompat.get_gradients"),
+    ):
+        source = "from keras import backend as K\n" + line + "\n\n\n" + body
+        text = rewritten(source)
+        assert "return %s(model, x, y" % call in text
+        namespace = {}
+        exec(compile(text, "<rewritten>", "exec"), namespace)
+        assert call.partition(".")[0] in namespace
+
+
+def test_calls_in_strings_stay_on_their_line():
+    source = variants.HEAD + """
+def gradients(network, x, y, sample_weight):
+    grads = network.optimizer.get_gradients(network.total_loss, network.layers[0].trainable_weights)
+    fn = K.function(network.inputs + network._feed_targets + network._feed_sample_weights, grads)
+    return f"a rather long text before what is computed here {fn([x, y, sample_weight])[0]} and after"
+"""
+    assert "{get_gradients(network, x, y, params=network.layers[0].trainable_weights, sample_weight=sample_weight)[0]}" in rewritten(source)
+
+
 def test_params_of_unknown_shape_stay_a_list():
     text = rewritten(variants.WEIGHTED["any params"])
     assert "params=list(params) if isinstance(params, (list, tuple)) else [params]" in text
+    own = variants.WEIGHTED["any params"].replace("params)", "self.weights)", 1)
+    assert "[self.weights]" in rewritten(own)
     assert "params=params, " in rewritten(variants.WEIGHTED["inputs in two steps"])
 
 
@@ -390,6 +448,7 @@ LEFT = {
                                                "compiled anew", "gradient_function"),
     "the batch changes in place": (GRADS + FN + "batch = [x / 255, y, w, 0]\nx[0] = 1\nfn(batch)\n", "may be another one", "tfgradcompat.g"),
     "a random batch": (GRADS + FN + "import numpy as np\nbatch = [np.random.rand(3), y, w, 0]\nfn(batch)\nfn(batch)\n", "computed earlier", "gradient_function"),
+    "phase of a phase": (GRADS + FN + "fn([x, y, w, K.learning_phase()])\n", "neither 0 nor 1", "tfgradcompat.g"),
     "exported": ("__all__ = ['fn']\n" + GRADS + FN + "fn([x, y, w, 0])\n", "in __all__", "gradient_function"),
     "see-rnn by part of a name": ("from see_rnn import get_gradients\nget_gradients(model, 'lstm', x, y)\n", "contains the text", "select"),
     "keract, nested": ("import keract\nkeract.get_gradients_of_activations(model, x, y, nested=True)\n", "within layers", "as_dict=True"),

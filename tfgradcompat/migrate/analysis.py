@@ -225,7 +225,8 @@ class Analysis(object):
         self._explained.update(self.names.statement(node) for node in nodes)
         if group.doubt is not None:
             advice = group.doubt.advice or (ADVICE if group.bound is None else REUSED)
-            self.leftovers.append(Leftover(self.names.line(group.call), "a Keras function of gradients: " + group.doubt.reason, advice))
+            reason = "a Keras function of gradients: " + group.doubt.reason
+            self.leftovers.append(Leftover(self.names.line(group.call), reason, advice))
             return
         self.plans.append(self._plan(group))
 
@@ -247,9 +248,9 @@ class Analysis(object):
             for call, batch in zip(group.calls, group.batches):
                 replaced[call] = call.with_changes(args=arguments_of(leading(batch), trailing(batch)))
         if gradients.clip and re.search(r"clipnorm|clipvalue", self._text):
-            notes.append("clips as training does in the version at hand; Keras up to 2.3 clipped the joint norm of just these params")
+            notes.append("clips as this version's training does; Keras up to 2.3 clipped the joint norm of just these params")
         if _may_have_several(Reader(self.names).resolve(gradients.params)):
-            notes.append("of a layer with several outputs the gradients are now a list within the list")
+            notes.append("of a layer with several inputs or outputs the gradients are now a list within the list")
         return Plan(self.names.line(group.calls[0] if single else group.call), replaced, removed, needs, notes)
 
     def _common(self, gradients, single):
@@ -403,5 +404,5 @@ def _is_plain(binding):
 
 
 def _may_have_several(node):
-    return isinstance(node, cst.Attribute) and node.attr.value == "output"
+    return isinstance(node, cst.Attribute) and node.attr.value in ("input", "output")
 

@@ -5,6 +5,7 @@ import libcst as cst
 
 from .calls import NUMPY
 from .idioms import INPUTS, PHASE, TARGETS, WEIGHTS, Batch, Doubt, arguments, is_none, literal, shortened
+from .names import dotted
 
 WEIGHT = re.compile(r"weight|ones\b|ones_like|(^|[\W_])(sw|sws|wts?|w)\d*$", re.I)
 TARGET = re.compile(r"(^|[\W_])(y|ys|label|labels|target|targets)(\d|_|\b|$)|label|target", re.I)
@@ -27,7 +28,8 @@ def read(reader, call, slots, model):
 
 def _phase(reader, node):
     value = literal(reader.peek(node))
-    if isinstance(node, (cst.List, cst.Tuple)) or value is not None and value not in (0, 1):
+    is_odd = isinstance(node, (cst.List, cst.Tuple)) or value is not None and value not in (0, 1)
+    if is_odd or isinstance(node, cst.Call) and dotted(node.func).endswith("learning_phase"):
         raise Doubt("the learning phase is neither 0 nor 1: %s" % shortened(reader.names.code(node)))
     return node
 

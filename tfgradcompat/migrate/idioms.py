@@ -230,7 +230,9 @@ def shape(node):
     if isinstance(node, cst.Tuple):
         return "tuple"
     if isinstance(node, cst.Attribute):
-        return "list" if node.attr.value in LISTS else "single" if node.attr.value in TENSORS else None
+        # Of an object of the module's own, these may be anything.
+        own = isinstance(node.value, cst.Name) and node.value.value == "self" and not node.attr.value.startswith("trainable_")
+        return None if own else "list" if node.attr.value in LISTS else "single" if node.attr.value in TENSORS else None
     if isinstance(node, cst.Call):
         return "list" if dotted(node.func) in ("list", "sorted") else None
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):

@@ -82,14 +82,19 @@ def _keract_weights(names, node):
 
 
 def _keract_activations(names, node):
-    renamed = [arg.with_changes(keyword=cst.Name("layer_names")) if arg.keyword and arg.keyword.value == "layer_name" else arg for arg in node.args]
-    given = _given(node.with_changes(args=renamed), KERACT_ACTIVATIONS, ("model", "x", "y"))
+    given = _given(node.with_changes(args=[_renamed(arg) for arg in node.args]), KERACT_ACTIVATIONS, ("model", "x", "y"))
     if literal(given.get("output_format", cst.SimpleString("'simple'"))) != "simple":
         raise Doubt("its keys are to be other names than the layers'", DICT)
     if "nested" in given and literal(given["nested"]) is not False:
         raise Doubt("layers within layers are to be looked for", DICT)
     options = [keyword("params", _layers(names, given)), keyword("as_dict", cst.Name("True"))]
     return call_of(GET, [given["model"], given["x"], given["y"]], options), ["the keys are the layers' names"]
+
+
+def _renamed(arg):
+    """Older releases of keract call it ``layer_name``."""
+    is_old = arg.keyword is not None and arg.keyword.value == "layer_name"
+    return arg.with_changes(keyword=cst.Name("layer_names")) if is_old else arg
 
 
 def _layers(names, given):

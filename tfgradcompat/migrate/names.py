@@ -227,15 +227,17 @@ class Names(object):
 
     def _precedes(self, binding, load):
         # The right side of an assignment is evaluated before its target is bound.
-        inside = any(one is binding.node for one in self.ancestors(load))
-        return self.order[binding.node] < self.order[load] and (not inside or isinstance(binding.node, (cst.For, cst.With, cst.Param)))
+        inside = binding.node in self.ancestors_set(load) and not isinstance(binding.node, (cst.For, cst.With, cst.Param))
+        return self.order[binding.node] < self.order[load] and not inside
 
     def _block(self, node):
         return next((one for one in self.ancestors(node) if isinstance(one, (cst.BaseSuite, cst.Module))), self.module)
 
     def _dominates(self, binding, load):
-        if isinstance(binding.node, cst.Param) or isinstance(binding.node, (cst.For, cst.With)) and binding.node in self.ancestors_set(load):
+        if isinstance(binding.node, cst.Param):
             return True
+        if isinstance(binding.node, (cst.For, cst.With)):
+            return binding.node in self.ancestors_set(load)
         if not isinstance(binding.node, (cst.BaseSmallStatement, cst.FunctionDef, cst.ClassDef)):
             return False
         block = self._block(binding.node)

@@ -49,17 +49,23 @@ def _apply(names, plans, outside):
     if NUMPY in renaming.seen and needs_numpy:
         imports = ["import numpy" if numpy == "numpy" else "import numpy as " + numpy] + imports
     replaced.update(fewer)
-    module = names.module.visit(_Edits(replaced, removed | gone))
+    module = names.module.visit(_Edits(replaced, removed | gone, set(_line_of(names, node) for node in replaced)))
     return _with_imports(module, [line for line in imports if not _has(module, line)])
+
+
+def _line_of(names, node):
+    """The statement whose first line, comments before it included, has a node."""
+    return next(one for one in names.ancestors(node) if isinstance(one, cst.BaseStatement) or one is names.module)
 
 
 def _spelling(names, needs):
     """How the facade's functions are called in this module, and the import lines for that."""
     own = {name: "%s.%s" % (PACKAGE, name) for name in (GET, FUNCTION)}
-    already = names.imports.get(PACKAGE) == {PACKAGE}
+    at_module_level = names.bindings.get(names.module, {})
+    already = names.imports.get(PACKAGE) == {PACKAGE} and PACKAGE in at_module_level
     for name in needs:
         elsewhere = [one for found in names.bindings.values() for one in found.get(name, [])]
-        is_ours = names.imports.get(name) == {own[name]}
+        is_ours = names.imports.get(name) == {own[name]} and name in at_module_level
         if (elsewhere or name in names.loads or name in names.declared) and not (is_ours and len(elsewhere) == 1):
             return own, [] if already else ["import " + PACKAGE]
     if already:
@@ -81,7 +87,8 @@ def _numpy(names):
 def _folded(names, node, call):
     """A call on lines of its own if it makes its line longer than it may be."""
     room = WIDTH - names.column(node)
-    if len(names.code(call)) <= room or "\n" in names.code(call):
+    in_string = any(isinstance(one, cst.FormattedStringExpression) for one in names.ancestors(node))
+    if len(names.code(call)) <= room or "\n" in names.code(call) or in_string:
         return call
     inner = _new_line(names.module.default_indent)
     fits = len(names.code(call)) <= WIDTH - len(names.module.default_indent)
@@ -125,9 +132,9 @@ class _Renaming(cst.CSTTransformer):
 class _Edits(cst.CSTTransformer):
     """Replace nodes and take statements out; the comments of these stay, before what follows."""
 
-    def __init__(self, replaced, removed):
+    def __init__(self, replaced, removed, touched):
         super(_Edits, self).__init__()
-        self.replaced, self.removed = replaced, removed
+        self.replaced, self.removed, self.touched = replaced, removed, touched
         self._emptied = {}
 
     def on_leave(self, original_node, updated_node):
@@ -136,6 +143,8 @@ class _Edits(cst.CSTTransformer):
             if isinstance(new, cst.BaseExpression):
                 return new.with_changes(lpar=original_node.lpar, rpar=original_node.rpar)
             return new
+        if original_node in self.touched:
+            updated_node = _with_comments_of(original_node, updated_node)
         if isinstance(original_node, cst.SimpleStatementLine):
             return self._line(original_node, updated_node)
         if isinstance(original_node, (cst.IndentedBlock, cst.Module)):
@@ -182,6 +191,19 @@ class _Edits(cst.CSTTransformer):
 def _joined(statements):
     """Small statements of one line; the last has no semicolon."""
     return list(statements[:-1]) + [one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for one in statements[-1:]]
+
+
+def _with_comments_of(original, updated):
+    """A statement with the comments that were within what has been replaced, on lines before it."""
+    lost = _comments(original)
+    kept = [comment.value for comment in _comments(updated)]
+    for value in kept:
+        place = next((place for place, comment in enumerate(lost) if comment.value == value), None)
+        if place is not None:
+            del lost[place]
+    if not lost or not hasattr(updated, "leading_lines"):
+        return updated
+    return updated.with_changes(leading_lines=list(updated.leading_lines) + _lines(lost))
 
 
 def _comments(node):
