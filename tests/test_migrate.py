@@ -11,7 +11,9 @@ import models
 import reference
 from processes import python
 from support import TF, Version, assert_close, sgd
+from tfgradcompat.migrate import private
 from tfgradcompat.migrate.rewriting import rewrite
+from tfgradcompat.registry.locations import known_symbols
 
 pytestmark = pytest.mark.once
 
@@ -317,6 +319,28 @@ class A(object):
     assert expected in rewritten(source)
 
 
+def test_what_stood_around_removed_statements():
+    source = variants.HEAD + """
+def gradients(model, x, y, w):
+    before = 1
+
+    grads = model.optimizer.get_gradients(model.total_loss, model.trainable_weights)
+
+    fn = K.function(model.inputs + model._feed_targets + model._feed_sample_weights, grads); result = fn([x, y, w])
+    if result: after = 2
+
+    return result
+"""
+    assert """
+    before = 1
+
+    result = get_gradients(model, x, y, sample_weight=w)
+    if result: after = 2
+
+    return result
+""" in rewritten(source)
+
+
 def test_comments_within_calls_survive():
     source = variants.HEAD + """
 def gradients(model, x, y, w):
@@ -449,6 +473,8 @@ LEFT = {
     "the batch changes in place": (GRADS + FN + "batch = [x / 255, y, w, 0]\nx[0] = 1\nfn(batch)\n", "may be another one", "tfgradcompat.g"),
     "a random batch": (GRADS + FN + "import numpy as np\nbatch = [np.random.rand(3), y, w, 0]\nfn(batch)\nfn(batch)\n", "computed earlier", "gradient_function"),
     "phase of a phase": (GRADS + FN + "fn([x, y, w, K.learning_phase()])\n", "neither 0 nor 1", "tfgradcompat.g"),
+    "another order of computing": (GRADS + "fn = K.function([model.inputs[0], model.sample_weights[0], model.targets[0]], grads)\nfn([next(d), next(d), next(d)])\n",
+                                   "in another order", "tfgradcompat.g"),
     "exported": ("__all__ = ['fn']\n" + GRADS + FN + "fn([x, y, w, 0])\n", "in __all__", "gradient_function"),
     "see-rnn by part of a name": ("from see_rnn import get_gradients\nget_gradients(model, 'lstm', x, y)\n", "contains the text", "select"),
     "keract, nested": ("import keract\nkeract.get_gradients_of_activations(model, x, y, nested=True)\n", "within layers", "as_dict=True"),
@@ -470,6 +496,10 @@ def test_left_alone_with_a_reason(name):
     lines = source.splitlines()
     assert all(lines[one.line - 1].strip() for one in result.before)
     assert all("tfgradcompat" in one.advice or "train_on_batch" in one.advice for one in result.before)
+
+
+def test_what_is_advised_to_locate_is_known():
+    assert set(private.SYMBOLS.values()) <= set(known_symbols())
 
 
 def test_what_shares_with_something_left_is_left_too():

@@ -1,7 +1,10 @@
 """The command: which files it looks at, how it reads and writes them, what it says and how it exits."""
 import json
 import os
+import pty
 import stat
+import subprocess
+import sys
 import time
 
 import pytest
@@ -9,7 +12,7 @@ import pytest
 pytest.importorskip("libcst", reason="libcst is not installed: the extra tfgradcompat[migrate]")
 
 import migrate_variants as variants
-from processes import python
+from processes import HOME, python
 from tfgradcompat.__main__ import main
 from tfgradcompat.migrate import files
 
@@ -365,6 +368,32 @@ def test_what_is_no_notebook_is_left_alone(tree, capsys, data):
 
 
 # -- large trees
+
+
+def test_progress_is_shown_on_a_terminal_only(tree):
+    pytest.importorskip("rich", reason="rich is not installed: the extra tfgradcompat[migrate]")
+    for number in range(60):
+        tree("a%d.py" % number, "x = 1\n")
+    command = [sys.executable, "-m", "tfgradcompat", "migrate", str(tree.path)]
+    environment = dict(os.environ, PYTHONPATH=HOME, TERM="xterm")
+    master, slave = pty.openpty()
+    with_terminal = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(master)
+    assert b"60 files looked at" in with_terminal.communicate()[0]
+    assert b"Reading" in shown
+    code, output, errors = python(*command[1:])
+    assert (code, errors) == (0, "")
+    assert "60 files looked at" in output
 
 
 def test_a_thousand_files_in_less_than_a_minute(tree):

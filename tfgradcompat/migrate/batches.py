@@ -23,7 +23,11 @@ def read(reader, call, slots, model):
         return standardized
     if any(not isinstance(term, list) for term in terms):
         raise Doubt("it is called with a list that is not spelled out: %s" % shortened(reader.names.code(call.args[0].value)))
-    return _literal(reader, [value for term in terms for value in term], slots)
+    batch = _literal(reader, [value for term in terms for value in term], slots)
+    places = [(INPUTS, TARGETS, WEIGHTS, PHASE).index(slot.kind) for slot in slots]
+    if places != sorted(places) and not simple(reader, batch):
+        raise Doubt("what it is called with would be computed in another order")
+    return batch
 
 
 def _phase(reader, node):

@@ -5,7 +5,15 @@ import libcst as cst
 
 from .calls import ADVICE, Leftover
 
-MODULES = ("data_adapter", "loss_scale_optimizer", "LossScaleOptimizer", "parameter_server_strategy", "training_eager")
+# What such code imports -> what ``locate`` knows it, or the class in it, as.
+SYMBOLS = {
+    "data_adapter": "data_adapter",
+    "loss_scale_optimizer": "LossScaleOptimizer",
+    "LossScaleOptimizer": "LossScaleOptimizer",
+    "parameter_server_strategy": "ParameterServerStrategyExtended",
+    "training_eager": "training_eager",
+    "training_v2_utils": "training_v2_utils",
+}
 HELPERS = re.compile(r"(^|\.)_get_grads_eager$|^see_rnn\..*_(get_grads\w*|make_grads_fn)$")
 SAME = "tfgradcompat.get_gradients, which takes (model, x, y, params, sample_weight, learning_phase) as well"
 
@@ -28,9 +36,7 @@ def find(names):
 def _of_import(names, node, alias):
     path = names.code(node.module).strip() + "." + names.code(alias.name).strip()
     last = path.rpartition(".")[2]
-    if last not in MODULES or not path.startswith("tensorflow.python."):
+    if last not in SYMBOLS or not path.startswith("tensorflow.python."):
         return None
-    advice = ADVICE
-    if last != "training_eager":
-        advice += ", or tfgradcompat.locate(%r, model) for what serves a model" % last
+    advice = ADVICE + ", or tfgradcompat.locate(%r, model) for what serves a model" % SYMBOLS[last]
     return Leftover(names.line(node), "imports %s, which is private to some versions of TensorFlow" % path, advice)

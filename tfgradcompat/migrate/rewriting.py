@@ -86,7 +86,7 @@ def _numpy(names):
 
 def _folded(names, node, call):
     """A call on lines of its own if it makes its line longer than it may be."""
-    room = WIDTH - names.column(node)
+    room = WIDTH - _column(names, node)
     in_string = any(isinstance(one, cst.FormattedStringExpression) for one in names.ancestors(node))
     if len(names.code(call)) <= room or "\n" in names.code(call) or in_string:
         return call
@@ -97,6 +97,14 @@ def _folded(names, node, call):
     last = {"whitespace_after_arg": _new_line("")} if fits else {"comma": cst.Comma(whitespace_after=_new_line(""))}
     args.append(call.args[-1].with_changes(**last))
     return call.with_changes(whitespace_before_args=inner, args=args)
+
+
+def _column(names, node):
+    """Where a node will start, if what is before it on its line in other statements goes."""
+    statement = names.statement(node)
+    if names.line(statement) != names.line(node):
+        return names.column(node)
+    return names.column(node) - names.column(statement) + names.column(names.parents[statement])
 
 
 def _new_line(indent):
@@ -173,7 +181,10 @@ class _Edits(cst.CSTTransformer):
             if statement in self._emptied:
                 carried += self._emptied[statement]
             elif carried and hasattr(statement, "leading_lines"):
-                body.append(statement.with_changes(leading_lines=carried + list(statement.leading_lines)))
+                leading = list(statement.leading_lines)
+                while carried and leading and not carried[-1].comment and not leading[0].comment:
+                    carried.pop()  # else the empty lines around what is gone would add up
+                body.append(statement.with_changes(leading_lines=carried + leading))
                 carried = []
             else:
                 body.append(statement)
