@@ -49,7 +49,7 @@ def _apply(names, plans, outside):
     if NUMPY in renaming.seen and needs_numpy:
         imports = ["import numpy" if numpy == "numpy" else "import numpy as " + numpy] + imports
     replaced.update(fewer)
-    module = names.module.visit(_Edits(replaced, removed | gone, set(_line_of(names, node) for node in replaced)))
+    module = names.module.visit(_Edits(names, replaced, removed | gone))
     return _with_imports(module, [line for line in imports if not _has(module, line)])
 
 
@@ -140,10 +140,15 @@ class _Renaming(cst.CSTTransformer):
 class _Edits(cst.CSTTransformer):
     """Replace nodes and take statements out; the comments of these stay, before what follows."""
 
-    def __init__(self, replaced, removed, touched):
+    def __init__(self, names, replaced, removed):
         super(_Edits, self).__init__()
-        self.replaced, self.removed, self.touched = replaced, removed, touched
+        self.replaced, self.removed = replaced, removed
+        self._touched = set(_line_of(names, node) for node in replaced)
+        self._around = set(one for node in removed.union(replaced) for one in names.ancestors(node))
         self._emptied = {}
+
+    def on_visit(self, node):
+        return node in self._around
 
     def on_leave(self, original_node, updated_node):
         if original_node in self.replaced:
@@ -151,8 +156,10 @@ class _Edits(cst.CSTTransformer):
             if isinstance(new, cst.BaseExpression):
                 return new.with_changes(lpar=original_node.lpar, rpar=original_node.rpar)
             return new
-        if original_node in self.touched:
+        if original_node in self._touched:
             updated_node = _with_comments_of(original_node, updated_node)
+        if original_node not in self._around:
+            return updated_node
         if isinstance(original_node, cst.SimpleStatementLine):
             return self._line(original_node, updated_node)
         if isinstance(original_node, (cst.IndentedBlock, cst.Module)):
