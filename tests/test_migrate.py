@@ -475,6 +475,15 @@ LEFT = {
     "phase of a phase": (GRADS + FN + "fn([x, y, w, K.learning_phase()])\n", "neither 0 nor 1", "tfgradcompat.g"),
     "another order of computing": (GRADS + "fn = K.function([model.inputs[0], model.sample_weights[0], model.targets[0]], grads)\nfn([next(d), next(d), next(d)])\n",
                                    "in another order", "tfgradcompat.g"),
+    "another model between loss and gradients": (
+        "loss = model.total_loss\nfor model in zs:\n    pass\ngrads = model.optimizer.get_gradients(loss, [w])\n" + FN + "fn([x, y, w, 0])\n",
+        "may be another one", "tfgradcompat.g"),
+    "another model between placeholders and gradients": (
+        "ins = %s\nfor model in zs:\n    pass\n" % variants.FEEDS + GRADS + "fn = K.function(ins, grads)\nfn([x, y, w, 0])\n", "may be another one", "tfgradcompat.g"),
+    "data of another model": (
+        "with a as model:\n    X, Y, W = model._standardize_user_data(x, y)\nwith b as model:\n    " + GRADS
+        + "    fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n    fn(X + Y + W)\n", "may be another one", "tfgradcompat.g"),
+    "the loss as a default": ("def f(loss=model.total_loss):\n    pass\n", "symbolic total loss", "value_and_gradients"),
     "exported": ("__all__ = ['fn']\n" + GRADS + FN + "fn([x, y, w, 0])\n", "in __all__", "gradient_function"),
     "see-rnn by part of a name": ("from see_rnn import get_gradients\nget_gradients(model, 'lstm', x, y)\n", "contains the text", "select"),
     "keract, nested": ("import keract\nkeract.get_gradients_of_activations(model, x, y, nested=True)\n", "within layers", "as_dict=True"),

@@ -140,9 +140,12 @@ class Analysis(object):
 
     def _require_stable(self, group):
         names, gradients = self.names, group.gradients
-        site = self._site(group)
-        for expression in (gradients.model, gradients.params):
-            if not names.stays(expression, gradients.call, site):
+        site, last = self._site(group), max(group.calls, key=names.order.get)
+        # What is fed directly is evaluated with the function itself.
+        owners = [owner for owner in group.reader.owners if group.call not in names.ancestors_set(owner)]
+        for expression in [gradients.model, gradients.params] + owners:
+            end = site if names.order[expression] < names.order[site] else last
+            if not names.stays(expression, expression, end):
                 raise Doubt("%s may be another one by then" % shortened(names.code(expression)))
         for call, batch in zip(group.calls, group.batches):
             self._require_movable(group, call, batch)
@@ -271,8 +274,6 @@ class Analysis(object):
                 continue
             statement = self.names.statement(node)
             if statement is None or statement in self._explained:
-                continue
-            if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
                 continue
             self._explained.add(statement)
             reason, advice = self._explanation(node, statement)

@@ -51,7 +51,7 @@ def _standardized(reader, terms, slots, model):
     is_call = isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute)
     if not is_call or source.func.attr.value != "_standardize_user_data":
         return None
-    if reader.canonical(source.func.value) != reader.canonical(model):
+    if not reader.is_same(source.func.value, model):
         raise Doubt("the data is not certainly prepared for the same model")
     places = [binding.unpacked[1] for binding in bindings]
     kinds = [slot.kind for slot in slots if slot.kind != PHASE]

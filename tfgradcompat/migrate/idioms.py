@@ -42,11 +42,12 @@ class Reader(object):
     Attributes:
         passed: the bindings that were read through; they are of no use any more once the idiom is rewritten.
         consumed: the uses of them.
+        owners: what was found to be the model, besides the loss's own.
     """
 
     def __init__(self, names):
         self.names = names
-        self.passed, self.consumed = [], set()
+        self.passed, self.consumed, self.owners = [], set(), []
 
     def resolve(self, node):
         """What a name stands for, as far as that is certain; other expressions as they are."""
@@ -71,6 +72,11 @@ class Reader(object):
         if isinstance(found, (cst.Name, cst.Subscript)):
             return self.names.code(found).strip()
         return self.names.code(node).strip()
+
+    def is_same(self, owner, model):
+        """Whether two expressions are called alike; that they mean the same all the time is to be looked into."""
+        self.owners.append(owner)
+        return self.canonical(owner) == self.canonical(model)
 
     # -- gradients
 
@@ -98,9 +104,8 @@ class Reader(object):
 
     def _require_own_optimizer(self, call, model):
         owner = self.peek(call.func.value) if isinstance(call.func, cst.Attribute) else call
-        if not isinstance(owner, cst.Attribute) or owner.attr.value != "optimizer" or (
-            self.canonical(owner.value) != self.canonical(model)
-        ):
+        is_optimizer = isinstance(owner, cst.Attribute) and owner.attr.value == "optimizer"
+        if not is_optimizer or not self.is_same(owner.value, model):
             raise Doubt("the optimizer is not certainly the model's own, and may clip differently")
 
     def is_backend(self, func, name):
@@ -146,7 +151,7 @@ class Reader(object):
             if single and isinstance(node, cst.Call) and dotted(node.func).endswith("learning_phase") and not node.args:
                 return Slot(PHASE, 0)
         elif (slot.index is not None) == single:
-            if self.canonical(owner) != self.canonical(model):
+            if not self.is_same(owner, model):
                 raise Doubt("the loss and what is fed are not certainly of the same model")
             return slot
         raise Doubt("it is fed something else: %s" % shortened(self.names.code(node)))
