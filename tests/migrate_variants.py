@@ -125,7 +125,8 @@ def gradients(model, x, y, sample_weight):
     fn = K.function(model.inputs + model._feed_targets + model._feed_sample_weights, grads, name="gradients")
     return fn([x, y, sample_weight])
 """),
-    "imported functions": _variant("""
+    "imported functions": _variant(
+        """
 def gradients(model, x, y, sample_weight):
     fn = function(
         [*model.inputs, *model._feed_targets, *model._feed_sample_weights, learning_phase()],
@@ -133,13 +134,18 @@ def gradients(model, x, y, sample_weight):
         updates=[],
     )
     return fn([x] + [y] + [sample_weight] + [0])
-""", "import tensorflow as tf\nfrom tensorflow.keras.backend import function, learning_phase\n\n\n"),
-    "whole path": _variant("""
+""",
+        "import tensorflow as tf\nfrom tensorflow.keras.backend import function, learning_phase\n\n\n",
+    ),
+    "whole path": _variant(
+        """
 def gradients(model, x, y, sample_weight):
     grads = model.optimizer.get_gradients(model.total_loss, model.trainable_weights)
     fn = tf.keras.backend.function(model.inputs + model._feed_targets + model._feed_sample_weights, grads)
     return fn((x, y, sample_weight))
-""", "import tensorflow as tf\n\n\n"),
+""",
+        "import tensorflow as tf\n\n\n",
+    ),
     "another model afterwards": _variant("""
 def gradients(model, x, y, sample_weight):
     grads = model.optimizer.get_gradients(model.total_loss, model.trainable_weights)
@@ -280,14 +286,18 @@ def gradients(model, x, y, class_weight):
 """)
 
 LIBRARIES = {
-    "see-rnn": ("""
+    "see-rnn": (
+        """
 from see_rnn import get_gradients
 
 
 def gradients(model, x, y, sample_weight):
     return get_gradients(model, '*', x, y, sample_weight=sample_weight, learning_phase=0, mode='weights')
-""", list),
-    "see-rnn, params": ("""
+""",
+        list,
+    ),
+    "see-rnn, params": (
+        """
 import see_rnn
 
 
@@ -299,12 +309,17 @@ def gradients(model, x, y, sample_weight):
         for place in (2, 3)
     ]
     return both + rest
-""", list),
-    "keract": ("""
+""",
+        list,
+    ),
+    "keract": (
+        """
 from keract import get_gradients_of_trainable_weights
 
 
 def gradients(model, x, y, sample_weight):
     return get_gradients_of_trainable_weights(model, x, y)
-""", dict),
+""",
+        dict,
+    ),
 }

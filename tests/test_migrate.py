@@ -134,7 +134,9 @@ def test_libraries(name):
     assert_close(results, expected)
 
 
-@pytest.mark.parametrize("arguments, keys", [("", None), (", layer_names='out'", ["out"]), (", layer_name=['hidden', 'out']", ["hidden", "out"])])
+@pytest.mark.parametrize(
+    "arguments, keys", [("", None), (", layer_names='out'", ["out"]), (", layer_name=['hidden', 'out']", ["hidden", "out"])]
+)
 def test_activations_of_keract(arguments, keys):
     source = "import keract\n\n\ndef gradients(model, x, y):\n    return keract.get_gradients_of_activations(model, x, y%s)\n"
     model, batch = models.dense()
@@ -192,7 +194,11 @@ def test_old_and_new_agree_where_the_old_one_runs(tmp_path):
     path.write_text(json.dumps(both))
     flavour = "tf.keras" if TF < Version("2.16") else "tf_keras"
     code, output, errors = python(
-        "-c", BOTH, str(path), TFGRADCOMPAT_FLAVOUR=flavour, TFGRADCOMPAT_MODE="graph",
+        "-c",
+        BOTH,
+        str(path),
+        TFGRADCOMPAT_FLAVOUR=flavour,
+        TFGRADCOMPAT_MODE="graph",
         TF_USE_LEGACY_KERAS="1" if flavour == "tf_keras" else "0",
     )
     assert code == 0, errors[-3000:]
@@ -276,13 +282,16 @@ def test_imports_that_are_used_stay():
     assert "import numpy as np\n" in rewritten(source), "never used, but not by this either"
 
 
-@pytest.mark.parametrize("head, place", [
-    ("", 0),
-    ('"""Doc."""\n', 1),
-    ('#!/usr/bin/env python\n# a comment\nimport os\nfrom __future__ import division\n', 4),
-    ("try:\n    import cPickle\nexcept ImportError:\n    import pickle\n", 4),
-    ("import os\nos.environ['A'] = '1'\nimport sys\n", 1),
-])
+@pytest.mark.parametrize(
+    "head, place",
+    [
+        ("", 0),
+        ('"""Doc."""\n', 1),
+        ("#!/usr/bin/env python\n# a comment\nimport os\nfrom __future__ import division\n", 4),
+        ("try:\n    import cPickle\nexcept ImportError:\n    import pickle\n", 4),
+        ("import os\nos.environ['A'] = '1'\nimport sys\n", 1),
+    ],
+)
 def test_the_import_follows_the_imports_at_the_head(head, place):
     code = "def f(model, x, y, w):\n" + "".join(
         "    " + line + "\n"
@@ -293,7 +302,9 @@ def test_the_import_follows_the_imports_at_the_head(head, place):
         )
     )
     lines = rewritten(head + code).splitlines()
-    assert lines[place] == "from tfgradcompat import get_gradients" or lines[place + 1] == "from tfgradcompat import get_gradients"
+    assert (
+        lines[place] == "from tfgradcompat import get_gradients" or lines[place + 1] == "from tfgradcompat import get_gradients"
+    )
     assert sum("tfgradcompat" in line for line in lines) == 1
 
 
@@ -394,7 +405,10 @@ def gradients(network, x, y, sample_weight):
     fn = K.function(network.inputs + network._feed_targets + network._feed_sample_weights, grads)
     return f"a rather long text before what is computed here {fn([x, y, sample_weight])[0]} and after"
 """
-    assert "{get_gradients(network, x, y, params=network.layers[0].trainable_weights, sample_weight=sample_weight)[0]}" in rewritten(source)
+    assert (
+        "{get_gradients(network, x, y, params=network.layers[0].trainable_weights, sample_weight=sample_weight)[0]}"
+        in rewritten(source)
+    )
 
 
 def test_params_of_unknown_shape_stay_a_list():
@@ -406,13 +420,13 @@ def test_params_of_unknown_shape_stay_a_list():
 
 
 def test_a_statement_alone_in_its_block_leaves_a_block():
-    source = variants.HEAD + '''
+    source = variants.HEAD + """
 def gradients(model, x, y, w):
     with K.name_scope("g"):
         grads = model.optimizer.get_gradients(model.total_loss, model.trainable_weights)
     fn = K.function(model.inputs + model._feed_targets + model._feed_sample_weights, grads)
     return fn([x, y, w])
-'''
+"""
     text = rewrite(source).text
     assert 'with K.name_scope("g"):\n        pass\n' in text
     compile(text, "<rewritten>", "exec")
@@ -429,67 +443,194 @@ LEFT = {
         "norm = K.sqrt(sum([K.sum(K.square(g)) for g in grads]))\n"
         "fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, [norm])\n"
         "fn([x, y, w])\n",
-        "norms, concatenations", "NumPy",
+        "norms, concatenations",
+        "NumPy",
     ),
-    "concatenation": (GRADS + "flat = tf.concat([tf.reshape(g, [-1]) for g in grads], 0)\nfn = K.function(%s, [flat])\n" % variants.FEEDS,
-                      "norms, concatenations", "NumPy"),
-    "second derivatives": ("for i in range(3):\n    h = tf.gradients(K.gradients(model.total_loss, w)[0][i], w)\n", "in a loop", "get_gradients"),
-    "updates": (GRADS + "fn = K.function(%s, grads, updates=model.updates)\nfn([x, y, w, 0])\n" % variants.FEEDS, "updates=", "tfgradcompat.g"),
-    "get_updates": ("updates = model.optimizer.get_updates(params=model.trainable_weights, loss=model.total_loss)\n",
-                    "get_updates", "train_on_batch"),
-    "feed dict": (GRADS + "K.get_session().run(grads, feed_dict={model.inputs[0]: x, model.targets[0]: y})\n", "session run", "tfgradcompat.feed_dict"),
+    "concatenation": (
+        GRADS + "flat = tf.concat([tf.reshape(g, [-1]) for g in grads], 0)\nfn = K.function(%s, [flat])\n" % variants.FEEDS,
+        "norms, concatenations",
+        "NumPy",
+    ),
+    "second derivatives": (
+        "for i in range(3):\n    h = tf.gradients(K.gradients(model.total_loss, w)[0][i], w)\n",
+        "in a loop",
+        "get_gradients",
+    ),
+    "updates": (
+        GRADS + "fn = K.function(%s, grads, updates=model.updates)\nfn([x, y, w, 0])\n" % variants.FEEDS,
+        "updates=",
+        "tfgradcompat.g",
+    ),
+    "get_updates": (
+        "updates = model.optimizer.get_updates(params=model.trainable_weights, loss=model.total_loss)\n",
+        "get_updates",
+        "train_on_batch",
+    ),
+    "feed dict": (
+        GRADS + "K.get_session().run(grads, feed_dict={model.inputs[0]: x, model.targets[0]: y})\n",
+        "session run",
+        "tfgradcompat.feed_dict",
+    ),
     "placeholders in a feed dict": ("feed = {model._feed_targets[0]: y}\n", "a feed dict", "tfgradcompat.feed_dict"),
-    "returned": ("def make(model):\n    " + GRADS + "    return K.function(%s, grads)\n" % variants.FEEDS, "returned", "gradient_function"),
-    "returned by name": ("def make(model):\n    " + GRADS + "    " + FN + "    return fn\n", "used otherwise than called", "gradient_function"),
-    "kept as an attribute": (GRADS + "self.fn = K.function(%s, grads)\n" % variants.FEEDS, "kept as self.fn", "gradient_function"),
+    "returned": (
+        "def make(model):\n    " + GRADS + "    return K.function(%s, grads)\n" % variants.FEEDS,
+        "returned",
+        "gradient_function",
+    ),
+    "returned by name": (
+        "def make(model):\n    " + GRADS + "    " + FN + "    return fn\n",
+        "used otherwise than called",
+        "gradient_function",
+    ),
+    "kept as an attribute": (
+        GRADS + "self.fn = K.function(%s, grads)\n" % variants.FEEDS,
+        "kept as self.fn",
+        "gradient_function",
+    ),
     "one call of two is unclear": (GRADS + FN + "a = fn([x, y, w, 0])\nb = fn(batch)\n", "not spelled out", "gradient_function"),
     "gradients used otherwise": (GRADS + FN + "a = fn([x, y, w, 0])\nprint(len(grads))\n", "also used in line", "NumPy"),
-    "inputs used otherwise": (GRADS + "ins = %s\nfn = K.function(ins, grads)\na = fn([x, y, w, 0])\nmake(ins)\n" % variants.FEEDS,
-                              "also used in line", "tfgradcompat.g"),
-    "the loss as well": (GRADS + "fn = K.function(%s, [model.total_loss] + grads)\nfn([x, y, w, 0])\n" % variants.FEEDS, "", "value_and_gradients"),
-    "two models": (GRADS + FN.replace("model.inputs", "other.inputs") + "fn([x, y, w, 0])\n", "of the same model", "tfgradcompat.g"),
-    "another optimizer": ("grads = SGD().get_gradients(model.total_loss, model.trainable_weights)\n" + FN + "fn([x, y, w, 0])\n",
-                          "clip differently", "tfgradcompat.g"),
+    "inputs used otherwise": (
+        GRADS + "ins = %s\nfn = K.function(ins, grads)\na = fn([x, y, w, 0])\nmake(ins)\n" % variants.FEEDS,
+        "also used in line",
+        "tfgradcompat.g",
+    ),
+    "the loss as well": (
+        GRADS + "fn = K.function(%s, [model.total_loss] + grads)\nfn([x, y, w, 0])\n" % variants.FEEDS,
+        "",
+        "value_and_gradients",
+    ),
+    "two models": (
+        GRADS + FN.replace("model.inputs", "other.inputs") + "fn([x, y, w, 0])\n",
+        "of the same model",
+        "tfgradcompat.g",
+    ),
+    "another optimizer": (
+        "grads = SGD().get_gradients(model.total_loss, model.trainable_weights)\n" + FN + "fn([x, y, w, 0])\n",
+        "clip differently",
+        "tfgradcompat.g",
+    ),
     "two inputs or a weight": (GRADS + FN + "fn([a, b, c, 0])\n", "cannot be told", "tfgradcompat.g"),
     "another model by then": (GRADS + "model = other\n" + FN + "fn([x, y, w, 0])\n", "of the same model", "tfgradcompat.g"),
-    "a loop changes the model": ("for _ in range(2):\n    model = make()\n    if x: " + GRADS.rstrip() + "\n    " + FN + "    fn([x, y, w, 0])\n", "in a loop", "get_gradients"),
+    "a loop changes the model": (
+        "for _ in range(2):\n    model = make()\n    if x: " + GRADS.rstrip() + "\n    " + FN + "    fn([x, y, w, 0])\n",
+        "in a loop",
+        "get_gradients",
+    ),
     "compiled in between": (GRADS + FN + "model.compile('sgd', 'mse')\nfn([x, y, w, 0])\n", "compiled anew", "tfgradcompat.g"),
-    "global phase": ("K.set_learning_phase(1)\n" + GRADS + FN.replace(" + [K.learning_phase()]", "") + "fn([x, y, w])\n", "learning phase", "tfgradcompat.g"),
+    "global phase": (
+        "K.set_learning_phase(1)\n" + GRADS + FN.replace(" + [K.learning_phase()]", "") + "fn([x, y, w])\n",
+        "learning phase",
+        "tfgradcompat.g",
+    ),
     "odd phase": (GRADS + FN + "fn([x, y, w, 0.5])\n", "neither 0 nor 1", "tfgradcompat.g"),
-    "defined twice": ("if a:\n    " + GRADS + "else:\n    " + GRADS.replace("trainable_weights", "weights") + FN + "fn([x, y, w, 0])\n", "", "get_gradients"),
-    "a computed batch": (GRADS + FN + "batch = [load(), y, w, 0]\nfor i in z:\n    fn(batch)\n", "computed earlier", "gradient_function"),
+    "defined twice": (
+        "if a:\n    " + GRADS + "else:\n    " + GRADS.replace("trainable_weights", "weights") + FN + "fn([x, y, w, 0])\n",
+        "",
+        "get_gradients",
+    ),
+    "a computed batch": (
+        GRADS + FN + "batch = [load(), y, w, 0]\nfor i in z:\n    fn(batch)\n",
+        "computed earlier",
+        "gradient_function",
+    ),
     "the batch changes": (GRADS + FN + "batch = [x, y, w, 0]\nx = 1\nfn(batch)\n", "may be another one", "tfgradcompat.g"),
-    "weights prepared, not fed": (GRADS + "fn = K.function(model._feed_inputs + model._feed_targets, grads)\n"
-                                  "a, b, c = model._standardize_user_data(x, y, w)\nfn(a + b)\n", "prepared but not fed", "tfgradcompat.g"),
-    "prepared data used again": (GRADS + "fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n"
-                                 "a, b, c = model._standardize_user_data(x, y, w)\nfn(a + b + c)\nprint(a)\n", "also used in line", "tfgradcompat.g"),
-    "prepared for another model": (GRADS + "fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n"
-                                   "a, b, c = other._standardize_user_data(x, y, w)\nfn(a + b + c)\n", "for the same model", "tfgradcompat.g"),
-    "inputs grow under a condition": (GRADS + "ins = model.inputs + model._feed_targets + model._feed_sample_weights\n"
-                                      "if x:\n    ins += [K.learning_phase()]\nfn = K.function(ins, grads)\nfn([x, y, w, 0])\n", "fed something else", "tfgradcompat.g"),
-    "compiled after a call in a loop": (GRADS + FN + "for _ in z:\n    fn([x, y, w, 0])\n    model.compile('sgd', 'mse')\n", "compiled anew", "gradient_function"),
-    "compiled between calls from a function": ("def step(x):\n    return fn([x, y, w, 0])\n" + GRADS + FN + "step(a)\nmodel.compile('sgd', 'mse')\nstep(a)\n",
-                                               "compiled anew", "gradient_function"),
-    "the batch changes in place": (GRADS + FN + "batch = [x / 255, y, w, 0]\nx[0] = 1\nfn(batch)\n", "may be another one", "tfgradcompat.g"),
-    "a random batch": (GRADS + FN + "import numpy as np\nbatch = [np.random.rand(3), y, w, 0]\nfn(batch)\nfn(batch)\n", "computed earlier", "gradient_function"),
+    "weights prepared, not fed": (
+        GRADS + "fn = K.function(model._feed_inputs + model._feed_targets, grads)\n"
+        "a, b, c = model._standardize_user_data(x, y, w)\nfn(a + b)\n",
+        "prepared but not fed",
+        "tfgradcompat.g",
+    ),
+    "prepared data used again": (
+        GRADS + "fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n"
+        "a, b, c = model._standardize_user_data(x, y, w)\nfn(a + b + c)\nprint(a)\n",
+        "also used in line",
+        "tfgradcompat.g",
+    ),
+    "prepared for another model": (
+        GRADS + "fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n"
+        "a, b, c = other._standardize_user_data(x, y, w)\nfn(a + b + c)\n",
+        "for the same model",
+        "tfgradcompat.g",
+    ),
+    "inputs grow under a condition": (
+        GRADS + "ins = model.inputs + model._feed_targets + model._feed_sample_weights\n"
+        "if x:\n    ins += [K.learning_phase()]\nfn = K.function(ins, grads)\nfn([x, y, w, 0])\n",
+        "fed something else",
+        "tfgradcompat.g",
+    ),
+    "compiled after a call in a loop": (
+        GRADS + FN + "for _ in z:\n    fn([x, y, w, 0])\n    model.compile('sgd', 'mse')\n",
+        "compiled anew",
+        "gradient_function",
+    ),
+    "compiled between calls from a function": (
+        "def step(x):\n    return fn([x, y, w, 0])\n" + GRADS + FN + "step(a)\nmodel.compile('sgd', 'mse')\nstep(a)\n",
+        "compiled anew",
+        "gradient_function",
+    ),
+    "the batch changes in place": (
+        GRADS + FN + "batch = [x / 255, y, w, 0]\nx[0] = 1\nfn(batch)\n",
+        "may be another one",
+        "tfgradcompat.g",
+    ),
+    "a random batch": (
+        GRADS + FN + "import numpy as np\nbatch = [np.random.rand(3), y, w, 0]\nfn(batch)\nfn(batch)\n",
+        "computed earlier",
+        "gradient_function",
+    ),
     "phase of a phase": (GRADS + FN + "fn([x, y, w, K.learning_phase()])\n", "neither 0 nor 1", "tfgradcompat.g"),
-    "another order of computing": (GRADS + "fn = K.function([model.inputs[0], model.sample_weights[0], model.targets[0]], grads)\nfn([next(d), next(d), next(d)])\n",
-                                   "in another order", "tfgradcompat.g"),
+    "another order of computing": (
+        GRADS
+        + "fn = K.function([model.inputs[0], model.sample_weights[0], model.targets[0]], grads)\nfn([next(d), next(d), next(d)])\n",
+        "in another order",
+        "tfgradcompat.g",
+    ),
     "another model between loss and gradients": (
-        "loss = model.total_loss\nfor model in zs:\n    pass\ngrads = model.optimizer.get_gradients(loss, [w])\n" + FN + "fn([x, y, w, 0])\n",
-        "may be another one", "tfgradcompat.g"),
+        "loss = model.total_loss\nfor model in zs:\n    pass\ngrads = model.optimizer.get_gradients(loss, [w])\n"
+        + FN
+        + "fn([x, y, w, 0])\n",
+        "may be another one",
+        "tfgradcompat.g",
+    ),
     "another model between placeholders and gradients": (
-        "ins = %s\nfor model in zs:\n    pass\n" % variants.FEEDS + GRADS + "fn = K.function(ins, grads)\nfn([x, y, w, 0])\n", "may be another one", "tfgradcompat.g"),
+        "ins = %s\nfor model in zs:\n    pass\n" % variants.FEEDS + GRADS + "fn = K.function(ins, grads)\nfn([x, y, w, 0])\n",
+        "may be another one",
+        "tfgradcompat.g",
+    ),
     "data of another model": (
-        "with a as model:\n    X, Y, W = model._standardize_user_data(x, y)\nwith b as model:\n    " + GRADS
-        + "    fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n    fn(X + Y + W)\n", "may be another one", "tfgradcompat.g"),
+        "with a as model:\n    X, Y, W = model._standardize_user_data(x, y)\nwith b as model:\n    "
+        + GRADS
+        + "    fn = K.function(model._feed_inputs + model._feed_targets + model._feed_sample_weights, grads)\n    fn(X + Y + W)\n",
+        "may be another one",
+        "tfgradcompat.g",
+    ),
     "the loss as a default": ("def f(loss=model.total_loss):\n    pass\n", "symbolic total loss", "value_and_gradients"),
     "exported": ("__all__ = ['fn']\n" + GRADS + FN + "fn([x, y, w, 0])\n", "in __all__", "gradient_function"),
-    "see-rnn by part of a name": ("from see_rnn import get_gradients\nget_gradients(model, 'lstm', x, y)\n", "contains the text", "select"),
-    "keract, nested": ("import keract\nkeract.get_gradients_of_activations(model, x, y, nested=True)\n", "within layers", "as_dict=True"),
-    "private TensorFlow": ("from tensorflow.python.keras.engine import data_adapter\n", "private", "tfgradcompat.locate('data_adapter', model)"),
-    "a copy of the training step": ("def _get_grads_eager(model, x, y, params):\n    pass\n", "private training step", "get_gradients"),
-    "calls of that": ("from mine import _get_grads_eager\n_get_grads_eager(model, x, y, params)\n", "calls the helper", "get_gradients"),
+    "see-rnn by part of a name": (
+        "from see_rnn import get_gradients\nget_gradients(model, 'lstm', x, y)\n",
+        "contains the text",
+        "select",
+    ),
+    "keract, nested": (
+        "import keract\nkeract.get_gradients_of_activations(model, x, y, nested=True)\n",
+        "within layers",
+        "as_dict=True",
+    ),
+    "private TensorFlow": (
+        "from tensorflow.python.keras.engine import data_adapter\n",
+        "private",
+        "tfgradcompat.locate('data_adapter', model)",
+    ),
+    "a copy of the training step": (
+        "def _get_grads_eager(model, x, y, params):\n    pass\n",
+        "private training step",
+        "get_gradients",
+    ),
+    "calls of that": (
+        "from mine import _get_grads_eager\n_get_grads_eager(model, x, y, params)\n",
+        "calls the helper",
+        "get_gradients",
+    ),
 }
 
 

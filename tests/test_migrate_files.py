@@ -26,6 +26,7 @@ CALL = "return get_gradients(model, x, y, sample_weight=sample_weight, learning_
 @pytest.fixture
 def tree(tmp_path):
     """A directory, written by ``tree(name, contents)``."""
+
     def write(name, contents):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,9 @@ def test_leftovers_by_the_lines_the_file_has(tree, capsys):
         migrate(path, *arguments)
         output = capsys.readouterr().out
         line = path.read_text().split("\n").index("loss = model.total_loss") + 1
-        assert "%s:%d: left: the symbolic total loss of a model\n    use tfgradcompat.value_and_gradients(" % (path, line) in output
+        assert (
+            "%s:%d: left: the symbolic total loss of a model\n    use tfgradcompat.value_and_gradients(" % (path, line) in output
+        )
         assert "1 place left over in 1 file" in output
 
 
@@ -164,9 +167,15 @@ def test_a_named_link_is_followed_and_stays_one(tree):
     assert path.read_text() != OLD
 
 
-@pytest.mark.parametrize("user", [
-    "from steps import fn\n", "from pkg.steps import (\n    other,\n    fn\n)\n", "import steps\nsteps.fn([x])\n", "from .steps import *\n"
-])
+@pytest.mark.parametrize(
+    "user",
+    [
+        "from steps import fn\n",
+        "from pkg.steps import (\n    other,\n    fn\n)\n",
+        "import steps\nsteps.fn([x])\n",
+        "from .steps import *\n",
+    ],
+)
 def test_what_another_module_uses_stays(tree, capsys, user):
     path = tree("steps.py", variants.MODULE_LEVEL)
     tree("user.py", user)
@@ -181,13 +190,16 @@ def test_what_another_module_uses_stays(tree, capsys, user):
 # -- how they are read and written
 
 
-@pytest.mark.parametrize("head, name, encoding", [
-    ("# -*- coding: latin-1 -*-\n", "h\u00e9", "latin-1"),
-    ("#!/usr/bin/env python\n# vim: set fileencoding=cp1252 :\n", "\u20ac", "cp1252"),
-    ("", "\u65e5\u672c", "utf-8"),
-    ("", "\u65e5\u672c", "utf-8-sig"),
-    ("# coding: utf-8\n", "\u65e5\u672c", "utf-8-sig"),
-])
+@pytest.mark.parametrize(
+    "head, name, encoding",
+    [
+        ("# -*- coding: latin-1 -*-\n", "h\u00e9", "latin-1"),
+        ("#!/usr/bin/env python\n# vim: set fileencoding=cp1252 :\n", "\u20ac", "cp1252"),
+        ("", "\u65e5\u672c", "utf-8"),
+        ("", "\u65e5\u672c", "utf-8-sig"),
+        ("# coding: utf-8\n", "\u65e5\u672c", "utf-8-sig"),
+    ],
+)
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_encodings_and_line_ends(tree, head, name, encoding, newline):
     def data(text):
@@ -212,14 +224,17 @@ def test_a_file_without_a_last_newline_stays_one(tree):
     assert path.read_text().endswith(CALL)
 
 
-@pytest.mark.parametrize("data, reason", [
-    (b"# coding: nonsense\n# total_loss\n", "encoding"),
-    (b"name = '\xff'  # total_loss\n", "encoding"),
-    (b"def f(:\n    model.total_loss\n", "line 2 is not Python 3"),
-    (b"print model.total_loss\n", "Python 2"),
-    (b"try:\n    model.total_loss\nexcept ValueError, error:\n    pass\n", "Python 2"),
-    (b"x = " + b"-" * 1500 + b"1  # total_loss\n", "left alone"),
-])
+@pytest.mark.parametrize(
+    "data, reason",
+    [
+        (b"# coding: nonsense\n# total_loss\n", "encoding"),
+        (b"name = '\xff'  # total_loss\n", "encoding"),
+        (b"def f(:\n    model.total_loss\n", "line 2 is not Python 3"),
+        (b"print model.total_loss\n", "Python 2"),
+        (b"try:\n    model.total_loss\nexcept ValueError, error:\n    pass\n", "Python 2"),
+        (b"x = " + b"-" * 1500 + b"1  # total_loss\n", "left alone"),
+    ],
+)
 def test_what_cannot_be_read_is_left_alone(tree, capsys, data, reason):
     path = tree("a.py", data)
     good = tree("b.py", OLD)
@@ -286,7 +301,9 @@ CELLS = [
     cell(lines("%%bash\necho total_loss $x (")),
     cell(lines("%%time\ngrads = model.optimizer.get_gradients(model.total_loss, model.trainable_weights)  # symbolic\nmodel?")),
     cell("if True:\n    %timeit -n1 f()\n    !ls\n"),
-    cell(lines("fn = K.function(model.inputs + model._feed_targets + model._feed_sample_weights + [K.learning_phase()], grads)\n")),
+    cell(
+        lines("fn = K.function(model.inputs + model._feed_targets + model._feed_sample_weights + [K.learning_phase()], grads)\n")
+    ),
     cell([]),
     cell(lines("for epoch in range(3):\n    print(fn([x, y, w, 1]))")),
     cell(lines("loss = model.total_loss\nloss")),
@@ -303,9 +320,9 @@ def notebook(cells):
     return {"cells": cells, "metadata": {"a": {"\u00e9": 0.1}}, "nbformat": 4, "nbformat_minor": 2}
 
 
-@pytest.mark.parametrize("layout", [
-    dict(indent=1, ensure_ascii=False), dict(indent=1), dict(indent=2, ensure_ascii=False), dict(indent="\t"), dict()
-])
+@pytest.mark.parametrize(
+    "layout", [dict(indent=1, ensure_ascii=False), dict(indent=1), dict(indent=2, ensure_ascii=False), dict(indent="\t"), dict()]
+)
 @pytest.mark.parametrize("ending", ["", "\n"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_notebook(tree, capsys, layout, ending, newline):
@@ -328,7 +345,9 @@ def test_notebook(tree, capsys, layout, ending, newline):
     assert path.read_bytes() == data(expected)
 
 
-@pytest.mark.parametrize("source", ["%timeit fn([x, y, w, 1])", "%%capture\n!echo\nfn([x, y, w, 1]) if", "%%script python\nfn([x])"])
+@pytest.mark.parametrize(
+    "source", ["%timeit fn([x, y, w, 1])", "%%capture\n!echo\nfn([x, y, w, 1]) if", "%%script python\nfn([x])"]
+)
 def test_a_name_that_a_magic_mentions_stays(tree, capsys, source):
     path = tree("a.ipynb", json.dumps(notebook(CELLS[:-1] + [cell(lines(source))]), indent=1))
     old = path.read_bytes()

@@ -14,7 +14,6 @@ FED = ADVICE + ", or evaluate=False with tfgradcompat.feed_dict"
 NUMERIC = ADVICE + ", and NumPy for what is computed from the gradients"
 
 
-
 class Group(object):
     """One Keras function of gradients, from the gradients to the calls."""
 
@@ -155,7 +154,7 @@ class Analysis(object):
         """What is compiled anew has another loss, which the old function would not have seen."""
         names, gradients = self.names, group.gradients
         first, last = names.line(gradients.call), max(names.line(call) for call in group.calls)
-        between, after = ("\n".join(lines) for lines in (self._lines[first - 1: last], self._lines[last:]))
+        between, after = ("\n".join(lines) for lines in (self._lines[first - 1 : last], self._lines[last:]))
         again = any(names.scope(call) is not names.scope(group.call) or names.loops(call) for call in group.calls)
         own = re.escape(names.code(gradients.model).strip().rpartition(".")[2]) + r"\.compile\("
         if re.search(r"(?<!\bre)\.compile\(", between) or again and re.search(r"\b" + own, after):
@@ -188,7 +187,7 @@ class Analysis(object):
             return False
         if any(isinstance(one, cst.BaseComp) for one in names.ancestors(call)) or names.loops(call) - names.loops(group.call):
             return False
-        between = "\n".join(self._lines[names.line(gradients.call) - 1: names.line(call)])
+        between = "\n".join(self._lines[names.line(gradients.call) - 1 : names.line(call)])
         steady = all(names.stays(one, gradients.call, call) for one in (gradients.model, gradients.params))
         return steady and ".trainable" not in between.replace(".trainable_", "")
 
@@ -406,4 +405,3 @@ def _is_plain(binding):
 
 def _may_have_several(node):
     return isinstance(node, cst.Attribute) and node.attr.value in ("input", "output")
-

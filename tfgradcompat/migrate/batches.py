@@ -55,7 +55,9 @@ def _standardized(reader, terms, slots, model):
         raise Doubt("the data is not certainly prepared for the same model")
     places = [binding.unpacked[1] for binding in bindings]
     kinds = [slot.kind for slot in slots if slot.kind != PHASE]
-    if any(binding.unpacked[0] is not source for binding in bindings) or any(s.index is not None for s in slots if s.kind != PHASE):
+    if any(binding.unpacked[0] is not source for binding in bindings) or any(
+        s.index is not None for s in slots if s.kind != PHASE
+    ):
         raise Doubt("it is called with lists of several origins")
     if [(INPUTS, TARGETS, WEIGHTS)[place] if place < 3 else None for place in places] != kinds:
         raise Doubt("what it is fed and what it is called with are in different orders")
@@ -198,6 +200,7 @@ def _called(names, node):
 
 def _unit(reader, weights):
     """Whether weights are spelled out and 1, which is what a loss without weights has."""
+
     def unit(node):
         node = reader.peek(node)
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):

@@ -7,9 +7,7 @@ from . import files, report
 from .notebooks import Notebook
 from .rewriting import rewrite
 
-PYTHON2 = re.compile(
-    r"^\s*print\s+[^\s=(.,:)\]]|^\s*raise\s+\w+\s*,|^\s*exec\s+['\"\w]|\b\d+L\b|<>|\bur['\"]", re.M
-)
+PYTHON2 = re.compile(r"^\s*print\s+[^\s=(.,:)\]]|^\s*raise\s+\w+\s*,|^\s*exec\s+['\"\w]|\b\d+L\b|<>|\bur['\"]", re.M)
 # Python 3.14 reads this one as two classes to catch; in code of the old idiom the second is a name.
 EXCEPT = re.compile(r"^\s*except\s+[\w.()]+\s*,\s*[a-z_]\w*\s*:", re.M)
 PYTHON2_ADVICE = "it is Python 2; convert it first, with 2to3 for example"

@@ -13,8 +13,8 @@ BOM = b"\xef\xbb\xbf"
 
 # What every file that is of interest contains: most files of a tree are never parsed.
 MARKERS = re.compile(
-    br"total_loss|_feed_targets|_feed_sample_weights|_standardize_user_data|see_rnn|keract"
-    br"|_get_grads_eager|_get_grads_graph|tensorflow\.python\.(?:keras|distribute)|_make_train_function"
+    rb"total_loss|_feed_targets|_feed_sample_weights|_standardize_user_data|see_rnn|keract"
+    rb"|_get_grads_eager|_get_grads_graph|tensorflow\.python\.(?:keras|distribute)|_make_train_function"
 )
 
 Text = namedtuple("Text", "text encoding bom")
@@ -56,7 +56,7 @@ class Users(object):
     def of(self, path, name):
         """The first other file that seems to import ``name`` from the module at ``path``; ``None`` if none does."""
         stem = os.path.basename(os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path).partition(".")[0]
-        pattern = br"\bfrom\s+[\w.]*\b%s\s+import\s*(\([^)]*|[^\n]*)(\b%s\b|\*)|\b%s\.%s\b"
+        pattern = rb"\bfrom\s+[\w.]*\b%s\s+import\s*(\([^)]*|[^\n]*)(\b%s\b|\*)|\b%s\.%s\b"
         asked = re.compile(pattern % tuple(word.encode("utf-8") for word in (re.escape(stem), name, re.escape(stem), name)))
         return next((one for one, text in self._all() if one != path and asked.search(text)), None)
 
@@ -87,7 +87,7 @@ def decode(data):
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         bom = BOM if data.startswith(BOM) else b""
-        return Text(data[len(bom):].decode("utf-8" if bom else encoding), "utf-8" if bom else encoding, bom)
+        return Text(data[len(bom) :].decode("utf-8" if bom else encoding), "utf-8" if bom else encoding, bom)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise UnreadableError("its encoding cannot be told: %s" % error)
 

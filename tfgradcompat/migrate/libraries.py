@@ -61,9 +61,7 @@ def _see_rnn_params(names, given):
     if place == "*" and mode == "weights":
         return []
     if isinstance(place, int) and not isinstance(place, bool) and mode == "outputs" and _is_pure(given["model"]):
-        layer = cst.Subscript(
-            cst.Attribute(given["model"], cst.Name("layers")), [cst.SubscriptElement(cst.Index(given["_id"]))]
-        )
+        layer = cst.Subscript(cst.Attribute(given["model"], cst.Name("layers")), [cst.SubscriptElement(cst.Index(given["_id"]))])
         return [keyword("params", cst.Attribute(layer, cst.Name("output")))]
     raise Doubt(
         "it picks the first layer whose name contains the text, or gives one gradient or a list",

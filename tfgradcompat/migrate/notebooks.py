@@ -38,7 +38,7 @@ class Notebook(object):
     def __init__(self, data):
         try:
             self._bom = files.BOM if data.startswith(files.BOM) else b""
-            self._raw = data[len(self._bom):].decode("utf-8")
+            self._raw = data[len(self._bom) :].decode("utf-8")
             self._content = json.loads(self._raw)
             cells = self._content["cells"]
             self._code = {number: cell for number, cell in enumerate(cells, 1) if cell["cell_type"] == "code"}
@@ -72,7 +72,7 @@ class Notebook(object):
         found = MAGIC.match(line)
         if found is None:
             return line
-        self._hidden.append(line[len(found.group(1)):])
+        self._hidden.append(line[len(found.group(1)) :])
         return "%s%s%d" % (found.group(1), HIDDEN, len(self._hidden) - 1)
 
     def unread(self, number):
@@ -108,8 +108,9 @@ class Notebook(object):
     def _layout(self):
         """A function that writes the notebook's content as the file has it."""
         newline = "\r\n" if "\r\n" in self._raw else "\n"
-        ending = self._raw[len(self._raw.rstrip()):]
+        ending = self._raw[len(self._raw.rstrip()) :]
         for options in LAYOUTS:
+
             def write(content):
                 return json.dumps(content, **options).replace("\n", newline) + ending
 

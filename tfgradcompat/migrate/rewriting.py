@@ -8,6 +8,7 @@ from .names import children, dotted, exported
 PACKAGE = "tfgradcompat"
 WIDTH = 100  # of lines that are written
 
+
 class Result(object):
     """What became of one module.
 
@@ -327,7 +328,9 @@ def _is_pass(statement):
 
 
 def _is_tried_import(statement):
-    return isinstance(statement, (cst.Try, cst.If)) and all(_is_import(one) or _is_tried_import(one) for one in statement.body.body)
+    return isinstance(statement, (cst.Try, cst.If)) and all(
+        _is_import(one) or _is_tried_import(one) for one in statement.body.body
+    )
 
 
 def _is_docstring(statement):
