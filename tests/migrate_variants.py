@@ -3,6 +3,21 @@
 Without TensorFlow, so that a process of any version can import it.
 """
 
+import os
+
+import pytest
+
+# The environments of tox.ini that have the extra's requirements: there, their absence is a failure.
+ENVIRONMENTS = ("tf2.15", "tf2.21")
+
+
+def require_libcst():
+    """Skip a test module if libcst is not installed, except where it has to be."""
+    if os.environ.get("TOX_ENV_NAME") in ENVIRONMENTS:
+        __import__("libcst")
+    pytest.importorskip("libcst", reason="libcst is not installed: the extra tfgradcompat[migrate]")
+
+
 HEAD = "import numpy as np\nfrom tensorflow.keras import backend as K\n\n\n"
 FEEDS = "model.inputs + model._feed_targets + model._feed_sample_weights + [K.learning_phase()]"
 
@@ -275,6 +290,18 @@ def gradients(model, x1, x2, y1, y2, weight1, weight2):
     grads = model.optimizer.get_gradients(model.total_loss, model.trainable_weights)
     fn = K.function(model.inputs + model._feed_targets + model._feed_sample_weights, grads)
     return fn([x1, x2, y1, y2, weight1, weight2])
+""")
+
+# By the input and the first layer's output, unweighted.
+INPUT = _variant("""
+def gradients(model, x, y):
+    grads = model.optimizer.get_gradients(model.total_loss, model.input)
+    fn = K.function([model.inputs[0], model.targets[0]], grads)
+    by_input = fn([x, y])
+    both = K.gradients(model.total_loss, [model.inputs[0], model.get_layer("out").output])
+    fn = K.function([model.input, model.targets[0], K.learning_phase()], both)
+    phase = 0
+    return by_input, fn([x, y, phase])
 """)
 
 CLASS_WEIGHT = _variant("""

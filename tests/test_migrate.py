@@ -4,9 +4,10 @@ import json
 import numpy as np
 import pytest
 
-pytest.importorskip("libcst", reason="libcst is not installed: the extra tfgradcompat[migrate]")
-
 import migrate_variants as variants
+
+variants.require_libcst()
+
 import models
 import reference
 from processes import python
@@ -104,6 +105,18 @@ def _with_batch(pair):
     return model, batch["x"], batch["y"]
 
 
+def test_input():
+    model, batch = models.linear()
+    output = model.predict(batch["x"], verbose=0)
+    slope = 2 * (output - batch["y"]) / output.size
+    expected = slope.dot(model.get_layer("out").get_weights()[0].T)
+    by_input, both = defined(variants.INPUT)(model, **batch)
+    assert [len(by_input), len(both)] == [1, 2]
+    assert_close(by_input[0], expected)
+    assert_close(both[0], expected)
+    assert_close(both[1], slope)
+
+
 def test_two_inputs_and_outputs():
     model, batch = models.two_by_two()
     weights = [SAMPLE_WEIGHT, SAMPLE_WEIGHT[::-1].copy()]
@@ -150,7 +163,7 @@ def test_activations_of_keract(arguments, keys):
 
 
 def test_layer_output_of_see_rnn():
-    source = "from see_rnn import get_gradients\n\n\ndef gradients(model, x, y):\n    return get_gradients(model, 1, x, y, as_dict=False)\n"
+    source = "import see_rnn\n\n\ndef gradients(model, x, y):\n    return see_rnn.get_gradients(model, 1, x, y)\n"
     model, batch = models.dense()
     output = model.predict(batch["x"], verbose=0)
     slope = 2 * (output - batch["y"]) / output.size
@@ -581,7 +594,8 @@ LEFT = {
     "phase of a phase": (GRADS + FN + "fn([x, y, w, K.learning_phase()])\n", "neither 0 nor 1", "tfgradcompat.g"),
     "another order of computing": (
         GRADS
-        + "fn = K.function([model.inputs[0], model.sample_weights[0], model.targets[0]], grads)\nfn([next(d), next(d), next(d)])\n",
+        + "fn = K.function([model.inputs[0], model.sample_weights[0], model.targets[0]], grads)\n"
+        + "fn([next(d), next(d), next(d)])\n",
         "in another order",
         "tfgradcompat.g",
     ),

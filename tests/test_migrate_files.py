@@ -9,9 +9,10 @@ import time
 
 import pytest
 
-pytest.importorskip("libcst", reason="libcst is not installed: the extra tfgradcompat[migrate]")
-
 import migrate_variants as variants
+
+variants.require_libcst()
+
 from processes import HOME, python
 from tfgradcompat.__main__ import main
 from tfgradcompat.migrate import files
