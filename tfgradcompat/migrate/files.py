@@ -50,27 +50,41 @@ def _walk(top):
 class Users(object):
     """Which of some files use names of each other: by what their text looks like, so that none is missed."""
 
+    IMPORT = re.compile(br"\bfrom\s+[\w.]*?(\w+)\s+import\s*(\([^)]*|[^\n]*)")
+    ATTRIBUTE = re.compile(br"\b(\w+)\.(\w+)")
+
     def __init__(self, paths):
-        self._paths, self._texts = paths, None
+        self._paths, self._index = paths, None
 
     def of(self, path, name):
         """The first other file that seems to import ``name`` from the module at ``path``; ``None`` if none does."""
-        stem = os.path.basename(os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path).partition(".")[0]
-        pattern = rb"\bfrom\s+[\w.]*\b%s\s+import\s*(\([^)]*|[^\n]*)(\b%s\b|\*)|\b%s\.%s\b"
-        asked = re.compile(pattern % tuple(word.encode("utf-8") for word in (re.escape(stem), name, re.escape(stem), name)))
-        return next((one for one, text in self._all() if one != path and asked.search(text)), None)
+        if self._index is None:
+            self._index = {}
+            stems = set(_stem(one) for one in self._paths)
+            for one in self._paths:
+                self._read(one, stems)
+        stem, name = _stem(path), name.encode("utf-8")
+        found = self._index.get((stem, name), []) + self._index.get((stem, b"*"), [])
+        return next((one for one in found if one != path), None)
 
-    def _all(self):
-        if self._texts is None:
-            self._texts = []
-            for path in self._paths:
-                try:
-                    text = read(path)
-                except UnreadableError:
-                    continue
-                if b"import" in text:
-                    self._texts.append((path, text))
-        return self._texts
+    def _read(self, path, stems):
+        try:
+            text = read(path)
+        except UnreadableError:
+            return
+        pairs = set(self.ATTRIBUTE.findall(text)) if b"import" in text else set()
+        for stem, names in self.IMPORT.findall(text):
+            pairs.update((stem, name) for name in re.findall(br"\w+|\*", names))
+        for pair in pairs:
+            if pair[0] in stems:
+                self._index.setdefault(pair, []).append(path)
+
+
+def _stem(path):
+    """The last part of the name that a file is imported by."""
+    folder, name = os.path.split(os.path.abspath(path))
+    name = name.partition(".")[0]
+    return (os.path.basename(folder) if name == "__init__" else name).encode("utf-8")
 
 
 def read(path):
