@@ -14,6 +14,8 @@ def main(arguments=None):
         from .cli.demo import run
     elif options.command == "doctor":
         from .cli.doctor import run
+    elif options.command == "migrate":
+        from .migrate import run
     else:
         _parser().print_help()
         return 2
@@ -52,7 +54,23 @@ def _parser():
         action="store_true",
         help="check the modes this process is not in as well, each in a process of its own",
     )
+    _add_migrate(commands)
     return parser
+
+
+def _add_migrate(commands):
+    migrate = commands.add_parser(
+        "migrate",
+        help="rewrite code of the old idiom (optimizer.get_gradients, K.function) to this package's functions",
+        description="Find code that computes gradients with optimizer.get_gradients(model.total_loss, ...) or K.gradients and "
+        "K.function, see-rnn or keract, and show what it becomes, as a unified diff. What cannot be rewritten with certainty is "
+        "left as it is and listed, with the reason and the call to use. Needs pip install tfgradcompat[migrate].",
+    )
+    migrate.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a Python file, a notebook, or a directory, with all that is below it"
+    )
+    migrate.add_argument("--write", action="store_true", help="write the files, not only show what would change")
+    migrate.add_argument("--check", action="store_true", help="exit with 1 if anything is left to do, for CI")
 
 
 if __name__ == "__main__":
