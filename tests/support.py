@@ -92,10 +92,10 @@ def _constant(value):
 
 
 _switch()
-if hasattr(getattr(tf, "config", None), "optimizer"):  # 2.0 and later
+if hasattr(getattr(tf, "config", None), "optimizer"):  # 1.15 and later
     # Rewriting graphs costs much of the tests' time and changes no value they compare.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-elif TF < Version("2.0"):
+if TF < Version("2.0"):
     _cheapen_operations()
 keras, KERAS = _import()
 layers = keras.layers
