@@ -79,7 +79,12 @@ def _cheapen_operations():
     from tensorflow.python.util import deprecation
 
     deprecation._PRINT_DEPRECATION_WARNINGS = False  # matches the arguments of every call with the function's signature
-    if hasattr(tf.Graph, "_extract_stack"):  # up to 1.11: walks the whole stack to tell where an operation was made
+    # Each operation walks the whole stack to tell where it was made, with a function that has moved twice.
+    from tensorflow.python.framework import ops
+
+    if hasattr(ops, "_extract_stack"):
+        ops._extract_stack = _constant(ops._extract_stack())
+    elif hasattr(tf.Graph, "_extract_stack"):
         tf.Graph._extract_stack = _constant(tf.Graph._extract_stack(tf.Graph()))
     else:
         from tensorflow.python.util import tf_stack
@@ -142,8 +147,8 @@ def _session_config():
     """Sessions of TensorFlow 1 that run graphs as they are, as 2.0 and later does here."""
     config = tf.ConfigProto(allow_soft_placement=True)
     config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
-    rewriting = config.graph_options.rewrite_options
-    if hasattr(rewriting, "disable_meta_optimizer"):  # 1.12 and later
+    rewriting = getattr(config.graph_options, "rewrite_options", None)
+    if hasattr(rewriting, "disable_meta_optimizer"):  # not in the oldest
         rewriting.disable_meta_optimizer = True
     return config
 
