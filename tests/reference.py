@@ -100,12 +100,13 @@ def ordered(model):
     """Finish loss and gradients before the first update: an update of a reference variable overtakes what still reads it.
 
     Only the order changes: each gradient the optimizer got is passed on through an identity that waits for all of them, and
-    the updates of RNN states, which can overtake as well, are left out.
+    the updates of RNN states, which can overtake as well, are left out. The function that trains so is dropped at the end of
+    the outermost context, so that one around several steps makes it once.
     """
-    if not _has_reference_variables(model):
+    trained, optimizer = support.inner(model), model.optimizer
+    if not _has_reference_variables(model) or "get_gradients" in vars(optimizer):
         yield
         return
-    trained, optimizer = support.inner(model), model.optimizer
     stateful = [layer for layer in support.all_layers(model) if getattr(layer, "stateful", False)]
     original = optimizer.get_gradients
 

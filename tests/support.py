@@ -5,6 +5,7 @@ or ``run_eagerly`` (every model compiled with ``run_eagerly=True``). The default
 TensorFlow, and the mode it has by itself. Tests take the framework from here, so that none of them asks which it is.
 """
 import contextlib
+import gc
 import os
 import random
 import sys
@@ -73,13 +74,41 @@ def _import():
         return keras, _version(keras)
 
 
+def _cheapen_operations():
+    """Leave out what TensorFlow 1 does per operation for its messages only, which takes a third of the tests' time."""
+    from tensorflow.python.util import deprecation
+
+    deprecation._PRINT_DEPRECATION_WARNINGS = False  # matches the arguments of every call with the function's signature
+    # Each operation walks the whole stack to tell where it was made, with a function that has moved twice.
+    from tensorflow.python.framework import ops
+
+    if hasattr(ops, "_extract_stack"):
+        ops._extract_stack = _constant(ops._extract_stack())
+    elif hasattr(tf.Graph, "_extract_stack"):
+        tf.Graph._extract_stack = _constant(tf.Graph._extract_stack(tf.Graph()))
+    else:
+        from tensorflow.python.util import tf_stack
+
+        tf_stack.extract_stack = _constant(tf_stack.extract_stack())
+
+
+def _constant(value):
+    return lambda *arguments, **options: value
+
+
 _switch()
-if hasattr(getattr(tf, "config", None), "optimizer"):  # 2.0 and later
+if hasattr(getattr(tf, "config", None), "optimizer"):  # 1.15 and later
     # Rewriting graphs costs much of the tests' time and changes no value they compare.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+if TF < Version("2.0"):
+    _cheapen_operations()
 keras, KERAS = _import()
 layers = keras.layers
 K = None if KERAS3 else keras.backend
+if hasattr(gc, "freeze"):  # Python 3.7 and later
+    gc.collect()
+    gc.freeze()  # what was imported stays; going through it over and over takes time
+gc.set_threshold(50000, 10, 10)
 Model = keras.models.Model  # TensorFlow 1.4 has no tf.keras.Model
 
 # A functional model of tf.keras 1.7-1.12 takes only tf.train optimizers in eager mode.
@@ -114,10 +143,22 @@ def seed(number=0):
         tf.set_random_seed(number)
 
 
+def _session_config():
+    """Sessions of TensorFlow 1 that run graphs as they are, as 2.0 and later does here."""
+    config = tf.ConfigProto(allow_soft_placement=True)
+    config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    rewriting = getattr(config.graph_options, "rewrite_options", None)
+    if hasattr(rewriting, "disable_meta_optimizer"):  # not in the oldest
+        rewriting.disable_meta_optimizer = True
+    return config
+
+
 def clear():
     """Forget the models of earlier tests, so that graphs and names do not grow from test to test."""
     if not KERAS3:
         K.clear_session()
+        if GRAPH and TF < Version("2.0"):
+            K.set_session(tf.Session(config=_session_config()))
         backend = sys.modules[K.function.__module__]
         if EAGER and TF < Version("1.14") and hasattr(backend, "_GRAPH"):
             backend._GRAPH = None  # TensorFlow 1.13 keeps the graph behind eager models, and copies all of it per function

@@ -26,11 +26,12 @@ def _pieces(*arrays, **options):
 def _expected(model, batches, class_weight=None):
     """(loss, gradients): the means of what training on each batch gives, weighted by samples."""
     losses, gradients, sizes = [], [], []
-    for batch in batches:
-        loss, gradient = reference.training_loss_and_gradient(model, *batch, class_weight=class_weight)
-        losses.append(loss)
-        gradients.append([gradient[place] for place in sorted(gradient)])
-        sizes.append(len(batch[0]))
+    with reference.ordered(model):
+        for batch in batches:
+            loss, gradient = reference.training_loss_and_gradient(model, *batch, class_weight=class_weight)
+            losses.append(loss)
+            gradients.append([gradient[place] for place in sorted(gradient)])
+            sizes.append(len(batch[0]))
     means = [np.average(parts, axis=0, weights=sizes) for parts in zip(*gradients)]
     return np.float32(np.average(losses, weights=sizes)), means
 
