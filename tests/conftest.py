@@ -5,7 +5,8 @@ import support
 
 # Uncompiled passes share data handling, params and errors with compiled ones, which the eager process tests.
 if support.MODE == "run_eagerly":
-    collect_ignore = ["test_batches.py", "test_environment.py", "test_locations.py", "test_sample_weight.py", "test_side_by_side.py"]
+    shared = "batches environment errors locations per_sample sample_weight select side_by_side"
+    collect_ignore = ["test_%s.py" % name for name in shared.split()]
 
 
 def pytest_report_header(config):

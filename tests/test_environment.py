@@ -7,7 +7,7 @@ import pytest
 import models
 import support
 from processes import python
-from support import EAGER, FLAVOUR, GRAPH, KERAS, KERAS3, MODE, STANDALONE, TF, Model, Version, keras, layers, requires, tf
+from support import EAGER, FLAVOUR, GRAPH, KERAS, KERAS3, MODE, STANDALONE, TF, Model, Version, layers, requires, tf
 from tfgradcompat import UnsupportedModelError, get_gradients, locate
 from tfgradcompat.registry import adapter_for
 from tfgradcompat.registry import environment as environments
