@@ -451,6 +451,11 @@ GRADS = "grads = model.optimizer.get_gradients(model.total_loss, model.trainable
 FN = "fn = K.function(%s, grads)\n" % variants.FEEDS
 
 LEFT = {
+    "another derivative": (
+        "g = K.gradients(model.output[:, 3], model.input)[0]\nfn = K.function([model.input], [g])\nfn([x])\n",
+        "something else than the training loss",
+        "gradients_of",
+    ),
     "gradient norm": (
         "grads = K.gradients(model.total_loss, model.trainable_weights)\n"
         "norm = K.sqrt(sum([K.sum(K.square(g)) for g in grads]))\n"
@@ -684,7 +689,7 @@ def test_what_shares_with_something_left_is_left_too():
 def test_unrelated_code_is_no_concern():
     source = (
         "import keras.backend as K\nfrom tensorflow.python.client import device_lib\n"
-        "f = K.function([model.input], [model.output])\ng = K.gradients(model.output, model.input)\n"
+        "import tensorflow as tf\nf = K.function([model.input], [model.output])\ng = tf.gradients(model.output, model.input)\n"
         "def get_gradients(a, b):\n    return a\nself.total = loss\n"
     )
     result = rewrite(source)

@@ -5,13 +5,14 @@ import libcst as cst
 
 from . import batches, libraries, private
 from .calls import ADVICE, FUNCTION, GET, Leftover, Plan, arguments_of, call_of, keyword, leading, trailing
-from .idioms import PHASE, Doubt, Reader, arguments, is_none, shape, shortened
+from .idioms import PHASE, Doubt, Reader, arguments, is_none, is_total_loss, shape, shortened
 from .names import Names, dotted, exported
 
 REUSED = "tfgradcompat.gradient_function(model, params=...), called with (x, y, sample_weight=..., learning_phase=...)"
 VALUE = "tfgradcompat.value_and_gradients(model, x, y, params=..., sample_weight=..., learning_phase=...)"
 FED = ADVICE + ", or evaluate=False with tfgradcompat.feed_dict"
-NUMERIC = ADVICE + ", and NumPy for what is computed from the gradients"
+NUMERIC = ADVICE + ", and NumPy for what is computed from the gradients (tfgradcompat.gradient_norms for norms)"
+OF = "tfgradcompat.gradients_of(model, x, of=..., params=..., learning_phase=...)"
 
 
 class Group(object):
@@ -269,14 +270,24 @@ class Analysis(object):
 
     def _explain_the_rest(self):
         for node in self.names.nodes:
-            if not isinstance(node, cst.Attribute) or node.attr.value not in EXPLANATIONS:
+            is_old = isinstance(node, cst.Attribute) and node.attr.value in EXPLANATIONS
+            if not is_old and not self._is_derivative(node):
                 continue
             statement = self.names.statement(node)
             if statement is None or statement in self._explained:
                 continue
             self._explained.add(statement)
-            reason, advice = self._explanation(node, statement)
+            reason, advice = self._explanation(node, statement) if is_old else OTHER
             self.leftovers.append(Leftover(self.names.line(node), reason, advice))
+
+    def _is_derivative(self, node):
+        """Whether a call is ``K.gradients`` of something else than a total loss."""
+        if not isinstance(node, cst.Call) or self.names.qualified(node.func) in ("tensorflow.gradients", "tensorflow.compat.v1.gradients"):
+            return False
+        reader = Reader(self.names)
+        given = arguments(node, ("loss", "variables"))
+        loss = None if given is None else given.get("loss")
+        return reader.is_backend(node.func, "gradients") and not (loss is not None and is_total_loss(reader.peek(loss)))
 
     def _explanation(self, node, statement):
         for call in [one for one in self.names.ancestors(node) if isinstance(one, cst.Call)]:
@@ -313,6 +324,7 @@ class Analysis(object):
         return "symbolic gradients whose evaluation cannot be seen here", ADVICE
 
 
+OTHER = ("the derivative of something else than the training loss", OF)
 EXPLANATIONS = {
     "total_loss": ("the symbolic total loss of a model", VALUE),
     "_feed_targets": ("placeholders of a model", ADVICE),

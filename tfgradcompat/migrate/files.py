@@ -15,6 +15,7 @@ BOM = b"\xef\xbb\xbf"
 MARKERS = re.compile(
     rb"total_loss|_feed_targets|_feed_sample_weights|_standardize_user_data|see_rnn|keract"
     rb"|_get_grads_eager|_get_grads_graph|tensorflow\.python\.(?:keras|distribute)|_make_train_function"
+    rb"|\b(?:K|backend)\.gradients\("
 )
 
 Text = namedtuple("Text", "text encoding bom")
