@@ -160,6 +160,39 @@ def test_a_model_used_twice_gives_a_list():
     assert_close(x[0].T.dot(before), expected[places[id(inner.layers[1].weights[0])]])
 
 
+def _bias_gradient(model, layer, batch):
+    places = [weight is layer.weights[1] for weight in model.trainable_weights]
+    return reference.training_gradient(model, **batch)[places.index(True)]
+
+
+def test_sequential_and_functional_models_within_each_other():
+    """By layers, by the models themselves and by what they are called on; the last layer is linear."""
+    within = _input(3)
+    last = layers.Dense(2, name="last")
+    functional = Model(within, last(within))
+    sequential = support.keras.models.Sequential([layers.Dense(3, activation="tanh", input_shape=(2,), name="first"), functional])
+    inputs = _input(2)
+    model = support.set_weights(Model(inputs, layers.Dense(1)(sequential(inputs))))
+    batch = {"x": models.data(ROWS, 2), "y": _y(1)}
+    support.compile(model, "mse")
+    params = [last, functional, sequential, "last", "first", functional.inputs[0]]
+    by_last, by_functional, by_sequential, by_name, first, given = get_gradients(model, params=params, **batch)
+    assert_close(by_last.sum(axis=0), _bias_gradient(model, last, batch))
+    assert_close([by_functional, by_sequential, by_name], [by_last] * 3)
+    assert_close([first, given], [by_last.dot(read(last.weights[:1])[0].T)] * 2)
+    own = get_gradients(model, params=model, **batch)
+    assert_close(own, 2 * (support.predict(model, batch["x"]) - batch["y"]) / batch["y"].size)
+
+
+def test_a_shared_layer_gives_a_list():
+    model, batch = models.shared()
+    shared = model.get_layer("shared")
+    found, outputs = get_gradients(model, params=shared, **batch), get_outputs(model, shared, batch["x"])
+    assert len(found) == len(outputs) == 2
+    before = [gradient * (1 - output ** 2) for gradient, output in zip(found, outputs)]  # of the tanh
+    assert_close(sum(before).sum(axis=0), _bias_gradient(model, shared, batch))
+
+
 def test_activity_regularizers_count():
     support.requires(*models.ACTIVITY)
     model, batch = models.regularized()

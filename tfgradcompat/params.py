@@ -133,6 +133,8 @@ def word(adapter, model, text):
     outputs = adapter.candidates(model, "outputs")
     by_weight = [one for one in weights if selectors.plain(one.name) == selectors.plain(text)]
     by_layer = [one for one in outputs if one.name == text]
+    if not by_layer:  # of a layer in a model within the model
+        by_layer = [one for one in outputs if one.layer is not None and one.layer.name == text]
     if len(by_weight) + len(by_layer) == 1:
         return (by_weight + by_layer)[0].item
     found = by_weight + by_layer or selectors.matching(weights, text) + selectors.matching(outputs, text)

@@ -37,6 +37,8 @@ def tensors(adapter, core, tap):
         if tap.index >= len(inputs):
             raise InvalidParamsError("there is no input number %d, the model has %d" % (tap.index, len(inputs)))
         return [[inputs[tap.index]]]
+    if tap.layer is core:
+        return [taps.flat(core.outputs)]
     cache = adapter.located.setdefault(core, dict)
     key = tap, tuple(map(id, core.outputs))
     if key not in cache:

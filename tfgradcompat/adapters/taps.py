@@ -143,28 +143,41 @@ class Recorder(object):
 class _Hook(object):
     """Methods in the instance dict of a layer, put there by the first and removed by the last of several users."""
 
-    # Models of tf.keras 1.11-1.13 use the latter for models in them.
-    NAMES = ("call", "_call_and_compute_mask")
+    # Models of tf.keras 1.11-1.13 use the second for models in them.
+    NAMES = ("call", "_call_and_compute_mask", "compute_mask")
 
     def __init__(self, layer):
         self.users = 0
         self._layer = layer
         self._own = {name: vars(layer)[name] for name in self.NAMES if name in vars(layer)}
+        hooks = {}
         for name in self.NAMES:
             if hasattr(layer, name):
-                # Written past Keras's __setattr__, which would track it.
-                vars(layer)[name] = self._hooked(getattr(layer, name), name != "call")
+                hooked = self._unrecorded if name == "compute_mask" else self._recorded
+                original = getattr(layer, name)
+                hooks[name] = decorated(original, hooked(original, name != "call"))
+        vars(layer).update(hooks)  # past Keras's __setattr__, which would track them
 
-    def _hooked(self, original, joint):
+    def _recorded(self, original, joint):
         layer = self._layer
 
         def call(*arguments, **options):
-            stack = getattr(_recorders, "stack", None)
-            if not stack:
+            recorder = _recorder()
+            if recorder is None:
                 return original(*arguments, **options)
-            return stack[-1].call(layer, original, arguments, options, joint)
+            return recorder.call(layer, original, arguments, options, joint)
 
-        return decorated(original, call)
+        return call
+
+    def _unrecorded(self, original, joint):
+        # The mask of a model within another is had by running its layers once more.
+        def compute_mask(*arguments, **options):
+            if _recorder() is None:
+                return original(*arguments, **options)
+            with _recording(None):
+                return original(*arguments, **options)
+
+        return compute_mask
 
     def remove(self):
         for name in self.NAMES:
@@ -172,24 +185,40 @@ class _Hook(object):
         vars(self._layer).update(self._own)
 
 
+def _recorder():
+    """What records in this thread now."""
+    stack = getattr(_recorders, "stack", None)
+    return stack[-1] if stack else None
+
+
 @contextlib.contextmanager
-def recording(layers, recorder):
-    """Let ``recorder`` see every call of ``layers`` that this thread makes."""
-    layers = [layer for layer in layers if callable(getattr(layer, "call", None))]
-    with _lock:
-        for layer in layers:
-            if id(layer) not in _hooked:
-                _hooked[id(layer)] = _Hook(layer)
-            _hooked[id(layer)].users += 1
+def _recording(recorder):
     if not hasattr(_recorders, "stack"):
         _recorders.stack = []
     _recorders.stack.append(recorder)
     try:
-        yield recorder
+        yield
     finally:
         _recorders.stack.pop()
+
+
+@contextlib.contextmanager
+def recording(layers, recorder):
+    """Let ``recorder`` see every call of ``layers`` that this thread makes."""
+    hooked = []
+    try:
         with _lock:
             for layer in layers:
+                if callable(getattr(layer, "call", None)):
+                    if id(layer) not in _hooked:
+                        _hooked[id(layer)] = _Hook(layer)
+                    _hooked[id(layer)].users += 1
+                    hooked.append(layer)
+        with _recording(recorder):
+            yield recorder
+    finally:
+        with _lock:
+            for layer in hooked:
                 hook = _hooked[id(layer)]
                 hook.users -= 1
                 if not hook.users:
