@@ -169,3 +169,17 @@ def test_metrics_of_the_model_do_not_see_the_call():
     get_gradients(model, sample_weight=[WEIGHT, WEIGHT], **batch)
     get_gradients(model, learning_phase=1, **batch)
     assert_close(model.test_on_batch(**batch), expected)
+
+
+def test_seeds_that_keras_takes_from_numpy():
+    """Keras 2 asks NumPy for the seeds of the masks within recurrent layers."""
+    inputs = layers.Input(shape=(3, 2))
+    within = layers.Input(shape=(3, 2))
+    inner = Model(within, layers.SimpleRNN(2, dropout=0.5, recurrent_dropout=0.5, name="rnn")(within))
+    model = support.compile(Model(inputs, layers.Dense(1)(inner(inputs))), "mse")
+    batch = {"x": models.data(4, 3, 2), "y": models.data(4, 1, seed=8)}
+    states = random.getstate(), np.random.get_state()
+    get_gradients(model, params=[model.weights[0], inner.layers[-1]], learning_phase=1, **batch)
+    assert random.getstate() == states[0]
+    for one, other in zip(np.random.get_state(), states[1]):
+        assert np.array_equal(one, other)

@@ -1,5 +1,8 @@
 """What a pass may change, kept as it was: snapshots of variables and of Python attributes."""
 import contextlib
+import random
+
+import numpy as np
 
 
 @contextlib.contextmanager
@@ -16,6 +19,17 @@ def preserved_values(variables, read, assign):
     finally:
         for variable, value in saved:
             assign(variable, value)
+
+
+@contextlib.contextmanager
+def preserved_random_state():
+    """Put the states of ``random`` and ``numpy.random`` back, from which Keras 2 takes seeds for operations."""
+    states = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
 
 
 @contextlib.contextmanager

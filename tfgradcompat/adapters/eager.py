@@ -11,7 +11,7 @@ import warnings
 import weakref
 
 from ..errors import AdapterWarning, InvalidParamsError, TfGradCompatError
-from ..state import preserved_values
+from ..state import preserved_random_state, preserved_values
 from . import datasets, optimizers, taps
 from .base import Adapter, label, unique
 
@@ -160,7 +160,7 @@ class EagerAdapter(Adapter):
         return self._uncompiled(model, standardize(), step, changeable)
 
     def _uncompiled(self, model, data, step, changeable):
-        with self._models(model).lock, self.python_state(model), self.preserved(changeable):
+        with self._models(model).lock, self.python_state(model), preserved_random_state(), self.preserved(changeable):
             return step(model, data)
 
     def zeros_like(self, weight, evaluate):
@@ -442,7 +442,7 @@ class _Function(object):
             return step(model_reference(), nest.pack_sequence_as(skeleton, flat))
 
         self._run = tf.function(run, input_signature=specs, autograph=False)
-        with adapter.python_state(model):
+        with adapter.python_state(model), preserved_random_state():
             concrete = self._run.get_concrete_function()
         self.changed = _changed_variables(concrete)
 

@@ -551,13 +551,15 @@ def _depends_on_phase(layer):
 
 def layers_of(model):
     """The model and all layers in it, each once; a wrapper comes before what it wraps."""
-    found = [model]
+    found, known = [model], {id(model)}
     for layer in found:  # grows while it is walked
         children = list(getattr(layer, "layers", None) or ()) + list(getattr(layer, "_layers", None) or ())
         children += [vars(layer).get(name) for name in ("layer", "forward_layer", "backward_layer", "cell")]
         children += list(vars(layer).get("cells", None) or ()) + [taps.functional_of(layer)]
-        known = set(map(id, found))
-        found += [child for child in unique(children) if hasattr(child, "call") and id(child) not in known]
+        for child in children:
+            if hasattr(child, "call") and id(child) not in known:
+                known.add(id(child))
+                found.append(child)
     return found
 
 

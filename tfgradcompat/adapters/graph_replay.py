@@ -5,7 +5,7 @@ no tensors. There the call that made the outer output is made once more, with ho
 the two are matched one by one: what Keras built is the same twice. The second call's operations stay unused.
 """
 from ..errors import InvalidParamsError
-from ..state import preserved_attributes
+from ..state import preserved_attributes, preserved_random_state
 from . import taps
 
 # What calling a layer notes down.
@@ -69,7 +69,8 @@ def _replayed(adapter, core, tap):
     locals_ = [layer._thread_local for layer in layers if hasattr(layer, "_thread_local")]
     twins = {}
     # In the name scope of the package, and past what calling a layer leaves in it.
-    with building(taps.flat(core.outputs)[0].graph), preserved_attributes(layers + locals_, NOTED):
+    kept = preserved_attributes(layers + locals_, NOTED)
+    with building(taps.flat(core.outputs)[0].graph), kept, preserved_random_state():
         for layer in layers:
             for name in CACHES:
                 vars(layer).get(name, {}).clear()

@@ -15,7 +15,7 @@ import numpy as np
 from packaging.version import Version
 
 from ..errors import AdapterWarning, UnsupportedModelError
-from ..state import preserved_attributes, preserved_values
+from ..state import preserved_attributes, preserved_random_state, preserved_values
 from ..weakcache import WeakCache
 from . import datasets, taps
 from .base import label
@@ -226,7 +226,8 @@ class TapeV1Adapter(EagerAdapter):
         # What read_value gives shares the variable's memory until one of the two is written to.
         values = preserved_values(variables, lambda variable: variable.read_value(), lambda variable, value: variable.assign(value))
         locals_ = [layer._thread_local for layer in layers if hasattr(layer, "_thread_local")]  # 1.15
-        with values, preserved_attributes(layers + locals_, NOTED), self._other_random_numbers():
+        attributes = preserved_attributes(layers + locals_, NOTED)
+        with values, attributes, preserved_random_state(), self._other_random_numbers():
             yield
 
     def _contents(self, core):
