@@ -63,12 +63,13 @@ def main(arguments=None):
         )
     )
     started = time.time()
-    once = _once_files()
+    once = _marked("once") + _marked("once_per_python")
     runs = []
     for flavour, mode in wanted:
         runs.append(_run(flavour, mode, [TESTS] + ["--ignore=" + path for path in once], pytest_arguments, options.junit))
-    if once and not options.only:
-        runs.append(_run("any", "once", once, pytest_arguments, options.junit))
+    if not options.only:
+        targets = _marked("once") if options.brief else once
+        runs.append(_run("any", "once", targets, pytest_arguments, options.junit))
     record = {
         "name": name(versions["tensorflow"]),
         "python": platform.python_version(),
@@ -103,6 +104,9 @@ def _parser():
         metavar="DIR",
         default=os.environ.get("TFGRADCOMPAT_RESULTS") or os.path.join(ROOT, "results"),
         help="where the counts go, one JSON file per TensorFlow (default: $TFGRADCOMPAT_RESULTS, or results/)",
+    )
+    parser.add_argument(
+        "--brief", action="store_true", help="leave out what another TensorFlow on this Python tests as well (once_per_python)"
     )
     parser.add_argument("--junit", metavar="DIR", help="keep pytest's JUnit files here")
     return parser
@@ -150,13 +154,13 @@ def total(runs):
     return {outcome: sum(run[outcome] for run in runs) for outcome in OUTCOMES}
 
 
-def _once_files():
-    """Test files that need no flavour and mode, and say so: ``pytestmark = pytest.mark.once``."""
+def _marked(mark):
+    """Test files that need no flavour and mode, and say so: ``pytestmark = pytest.mark.once``, or ``once_per_python``."""
     paths = [os.path.join(TESTS, entry) for entry in sorted(os.listdir(TESTS)) if re.match(r"test_.*\.py$", entry)]
     found = []
     for path in paths:
         with open(path, "rb") as stream:
-            if re.search(rb"^pytestmark = pytest\.mark\.once\b", stream.read(), re.M):
+            if re.search((r"^pytestmark = pytest\.mark\.%s$" % mark).encode(), stream.read(), re.M):
                 found.append(path)
     return found
 

@@ -7,7 +7,7 @@ import pytest
 import tfgradcompat
 from processes import python
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.once_per_python
 
 FRAMEWORKS = ("tensorflow", "tensorflow_core", "keras", "tf_keras", "jax", "torch")
 # Modules that take longer to import than this whole package; what needs them imports them when it does.

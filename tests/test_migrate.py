@@ -16,7 +16,7 @@ from tfgradcompat.migrate import private
 from tfgradcompat.migrate.rewriting import rewrite
 from tfgradcompat.registry.locations import known_symbols
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.once_per_python
 
 OLD = ("total_loss", "_feed", "_standardize", "K.function", ".sample_weights", "see_rnn", "keract")
 SAMPLE_WEIGHT = np.array([0.5, 2.0, 1.0, 3.0], "float32")

@@ -17,7 +17,7 @@ from processes import HOME, python
 from tfgradcompat.__main__ import main
 from tfgradcompat.migrate import files
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.once_per_python
 
 OLD = variants.WEIGHTED["canonical"]
 LEFT = OLD + "\n\nloss = model.total_loss\n"

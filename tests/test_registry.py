@@ -15,7 +15,7 @@ from tfgradcompat.adapters.base import Adapter
 from tfgradcompat.registry import plugins
 from tfgradcompat.registry.environment import Environment
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.once_per_python
 
 MINORS = ["1.%d" % minor for minor in range(16)] + ["2.%d" % minor for minor in range(22)]
 
