@@ -5,7 +5,7 @@ import support
 
 # Uncompiled passes share data handling, params and errors with compiled ones, which the eager process tests.
 if support.MODE == "run_eagerly":
-    shared = "batches environment errors locations per_sample reference sample_weight select side_by_side unconnected"
+    shared = "batches clip environment errors locations per_sample reference sample_weight select side_by_side stale unconnected"
     collect_ignore = ["test_%s.py" % name for name in shared.split()]
 
 

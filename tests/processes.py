@@ -10,7 +10,10 @@ HOME = os.path.dirname(os.path.dirname(os.path.abspath(tfgradcompat.__file__)))
 
 def python(*arguments, **variables):
     """Run Python with these arguments and environment variables; return (exit code, stdout, stderr)."""
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([HOME, os.environ.get("PYTHONPATH", "")]))
+    # Where it is installed it is found by itself, and a backport in the same folder, as TensorFlow 1.4's enum34, must not come
+    # before the standard library.
+    path = [] if os.path.basename(HOME) == "site-packages" else [HOME]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path + [os.environ.get("PYTHONPATH", "")]))
     environment.update(variables)
     process = subprocess.Popen(
         [sys.executable] + list(arguments),
