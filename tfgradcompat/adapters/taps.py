@@ -232,6 +232,8 @@ def decorated(original, wrapper):
     decorators = sys.modules.get("tensorflow.python.util.tf_decorator")
     if decorators is not None:  # what TensorFlow's own inspection, and so Keras 2's, goes by
         wrapper = decorators.make_decorator(original, wrapper)
+        if inspect.ismethod(original):
+            wrapper.__self__ = original.__self__  # which 1.6 looks for, since it takes the wrapper for what it wraps
         wrapper.autograph_info__ = {}  # the marks of what AutoGraph has made, which it leaves alone: 2.2 and later,
         setattr(wrapper, "__ag_compiled", True)  # and before
     return wrapper
