@@ -21,8 +21,9 @@ LANES = 3  # two cores are busier with three than with two, by a fifth
 WORK = os.path.join(ROOT, ".tox")
 # Those with more than three combinations of flavour and mode, most first: long ones start first, so that the lanes end together.
 SLOW = "tf2.15 tf2.16 tf2.17 tf2.18 tf2.19 tf2.20 tf2.21 tf2.0 tf2.1 tf2.2 tf1.14 tf1.15".split()
-# One or more of each Python, and those that have what extras need: these run what depends on the Python alone.
-COMPLETE = "tf1.0 tf1.12 tf1.15 tf2.2 tf2.4 tf2.7 tf2.11 tf2.15 tf2.16 tf2.19 tf2.21 tf2.22rc".split()
+# One or more of each Python and of each era, and those that have what extras need. The others run the tests that are not marked
+# as repeating one of these.
+COMPLETE = "tf1.0 tf1.5 tf1.8 tf1.12 tf1.15 tf2.1 tf2.3 tf2.7 tf2.11 tf2.15 tf2.18 tf2.21 tf2.22rc".split()
 # Too large, or too specific to one TensorFlow, to keep for the next.
 LARGE = "tensorflow tensorflow-cpu keras keras-nightly tf-keras tensorboard tensorflow-estimator libclang".split()
 

@@ -22,6 +22,7 @@ ALIASES = {"tensorflow": ("tensorflow-cpu",), "keras": ("keras-nightly",)}  # ot
 OUTCOMES = ("passed", "failed", "skipped")
 SECONDS = 1800  # of one process; none needs a tenth of it, but a hang must end
 LINES = 250  # of a failing log
+THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")  # models this small gain nothing by more
 
 # (flavour, mode, distribution, its first and first-not version, TensorFlow's first and first-not version)
 COMBINATIONS = (
@@ -62,6 +63,8 @@ def main(arguments=None):
             "".join(", %s %s" % (name, versions[name]) for name in ("keras", "tf-keras", "numpy") if versions[name]),
         )
     )
+    if options.brief:
+        pytest_arguments += ["-m", "not per_era"]
     started = time.time()
     once = _marked("once") + _marked("once_per_python")
     runs = []
@@ -106,7 +109,9 @@ def _parser():
         help="where the counts go, one JSON file per TensorFlow (default: $TFGRADCOMPAT_RESULTS, or results/)",
     )
     parser.add_argument(
-        "--brief", action="store_true", help="leave out what another TensorFlow on this Python tests as well (once_per_python)"
+        "--brief",
+        action="store_true",
+        help="leave out what another TensorFlow on this Python (once_per_python) or of this era (per_era) tests as well",
     )
     parser.add_argument("--junit", metavar="DIR", help="keep pytest's JUnit files here")
     return parser
@@ -177,6 +182,8 @@ def _run(flavour, mode, targets, arguments, junit):
 def _run_in(scratch, flavour, mode, targets, arguments, junit):
     # A home of its own: Keras reads and writes ~/.keras/keras.json.
     environment = dict(os.environ, HOME=scratch, KERAS_HOME=os.path.join(scratch, ".keras"))
+    for key in THREADS:
+        environment.setdefault(key, "1")
     for key, value in (("TFGRADCOMPAT_FLAVOUR", flavour), ("TFGRADCOMPAT_MODE", mode)):
         environment.pop(key, None)
         if mode != "once":

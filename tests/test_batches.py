@@ -78,12 +78,14 @@ def test_arrays():
     _check(model, _expected(model, [(x, y)]), x, y, batch_size=100)
 
 
+@pytest.mark.per_era
 def test_arrays_with_sample_weights():
     model, x, y = _model()
     weights = models.data(ROWS, seed=3) + 1.5
     _check(model, _expected(model, _pieces(x, y, weights)), x, y, sample_weight=weights, batch_size=SIZE)
 
 
+@pytest.mark.per_era
 @pytest.mark.parametrize("shape", ["list", "dict"])
 def test_several_inputs_and_outputs(shape):
     model, batch = models.two_by_two(shape=shape)
@@ -93,6 +95,7 @@ def test_several_inputs_and_outputs(shape):
     assert_close(halves, whole[0])
 
 
+@pytest.mark.per_era
 def test_memory_mapped_arrays_are_read_by_slices(tmp_path):
     model, x, y = _model()
     path = str(tmp_path / "x.npy")
@@ -118,6 +121,7 @@ def test_generator(form):
     _check(model, expected, (form(batch) for batch in _pieces(x, y)))
 
 
+@pytest.mark.per_era
 def test_generator_with_sample_weights_and_class_weights():
     model, _ = models.classes()
     x = models.data(ROWS, 3)
@@ -129,6 +133,7 @@ def test_generator_with_sample_weights_and_class_weights():
     _check(model, _expected(model, _pieces(x, y, weights)), iter(_pieces(x, y, weights)))
 
 
+@pytest.mark.per_era
 def test_batches_without_targets():
     model, batch = models.no_targets()
     x = batch["x"]
@@ -158,6 +163,7 @@ def test_steps_bound_what_is_taken():
     assert sequence.asked == [0, 1]
 
 
+@pytest.mark.per_era
 def test_fewer_batches_than_steps():
     model, x, y = _model()
     _check(model, _expected(model, _pieces(x, y)), iter(_pieces(x, y)), steps=10)
@@ -179,6 +185,7 @@ def test_keras_sequence():
     _check(model, _expected(model, _pieces(x, y)), sequence)
 
 
+@pytest.mark.per_era
 def test_sequence_without_end():
     support.requires(hasattr(keras.utils, "PyDataset"), "every Sequence has a length")
 
@@ -205,18 +212,21 @@ def test_dataset():
     _check(model, expected, dataset)  # from its beginning again
 
 
+@pytest.mark.per_era
 def test_dataset_with_sample_weights():
     model, x, y = _model()
     weights = models.data(ROWS, seed=3) + 1.5
     _check(model, _expected(model, _pieces(x, y, weights)), _dataset(x, y, weights))
 
 
+@pytest.mark.per_era
 def test_dataset_of_dicts():
     model, batch = models.two_by_two(shape="dict")
     expected = reference.training_gradient(model, **batch)
     assert_close(get_gradients(model, _dataset(batch["x"], batch["y"], size=2), learning_phase=1), expected)
 
 
+@pytest.mark.per_era
 def test_dataset_without_end():
     model, x, y = _model()
     pieces = _pieces(x, y)
@@ -239,12 +249,14 @@ def test_a_dataset_is_built_once():
     assert support.graph_size(model) == size
 
 
+@pytest.mark.per_era
 def test_inference_phase():
     model, batch = models.batch_norm()
     whole = get_gradients(model, **batch)  # at inference the samples do not see each other
     assert_close(get_gradients(model, batch_size=2, **batch), whole)
 
 
+@pytest.mark.per_era
 def test_nothing_moves():
     model, batch = models.batch_norm()
     get_gradients(model, learning_phase=1, batch_size=2, **batch)
@@ -256,6 +268,7 @@ def test_nothing_moves():
         np.testing.assert_array_equal(before[name], after[name], err_msg=name)
 
 
+@pytest.mark.per_era
 def test_structures():
     model, x, y = _model()
     kernel, bias = model.trainable_weights[:2]
@@ -265,6 +278,7 @@ def test_structures():
     assert get_gradients(model, x, y, params=bias, batch_size=SIZE).shape == (4,)
 
 
+@pytest.mark.per_era
 def test_unconnected_in_every_batch():
     model, x, y = _model()
     support.requires(support.EAGER, "an unconnected weight cannot be made to train")
@@ -275,6 +289,7 @@ def test_unconnected_in_every_batch():
     assert get_gradients(model, x, y, params=extra.kernel, batch_size=SIZE) is None
 
 
+@pytest.mark.per_era
 def test_tensors():
     model, batch = models.embedding()
     if GRAPH:
@@ -286,6 +301,7 @@ def test_tensors():
     assert_close(gradients, get_gradients(model, learning_phase=1, **batch))
 
 
+@pytest.mark.per_era
 @pytest.mark.parametrize("source", ["arrays", "generator", "dataset"])
 def test_progress_bar(source, capsys):
     model, x, y = _model()
@@ -301,6 +317,7 @@ def test_progress_bar(source, capsys):
     assert not capsys.readouterr().out
 
 
+@pytest.mark.per_era
 def test_no_batch():
     model, x, y = _model()
     for empty in (iter([]), _Batches([])):
@@ -310,6 +327,7 @@ def test_no_batch():
         get_gradients(model, x[:0], y[:0], batch_size=SIZE)
 
 
+@pytest.mark.per_era
 def test_arguments_that_do_not_go_together():
     model, x, y = _model()
     for source in [iter([]), _Batches([])] + ([_dataset(x, y)] if _has_datasets() else []):
@@ -330,6 +348,7 @@ def test_arguments_that_do_not_go_together():
         get_gradients(model, iter([(x, y, y, y)]))
 
 
+@pytest.mark.per_era
 def test_nothing_is_drawn_for_a_model_without_loss():
     inputs = support.layers.Input(shape=(3,))
     model = support.Model(inputs, support.layers.Dense(1)(inputs))
@@ -349,6 +368,7 @@ def test_a_model_that_waits_for_its_first_batch():
     assert_close(halves, reference.training_gradient(model, **batch))
 
 
+@pytest.mark.per_era
 def test_one_batch_stays_one_batch():
     model, x, y = _model()
     function = gradient_function(model)

@@ -34,6 +34,7 @@ def test_as_training_clips(options):
     assert_trains_alike(model, batch)
 
 
+@pytest.mark.per_era
 @pytest.mark.parametrize("options", OPTIONS[:2] + OPTIONS[3:4], ids=names)
 def test_rows_hit_twice(options):
     """Rows of an embedding that occur more than once: clipped before or after they are added up."""
@@ -41,6 +42,7 @@ def test_rows_hit_twice(options):
     assert_trains_alike(model, batch)
 
 
+@pytest.mark.per_era
 @pytest.mark.parametrize("options", OPTIONS[:1] + OPTIONS[3:4], ids=names)
 def test_some_weights_are_clipped_as_all_are(options):
     """A joint norm is over what training updates, whatever is asked for."""
@@ -70,6 +72,7 @@ def test_without_clipping():
     assert_close(get_gradients(model, clip=False, **batch), expected)
 
 
+@pytest.mark.per_era
 def test_the_update_rule_does_not_matter():
     model, batch = models.dense()
     expected = reference.training_gradient(model, **batch)

@@ -123,6 +123,7 @@ def test_subclassed_models():
     assert_close(gradients_of(model, batch["x"], params=model.second.weights[0])[:, 0], hidden.sum(axis=0))
 
 
+@pytest.mark.per_era
 def test_subclassed_models_that_were_never_compiled():
     support.requires(support.SUBCLASSING, "no subclassed models")
     model = models.subclass()()
@@ -134,6 +135,7 @@ def test_subclassed_models_that_were_never_compiled():
     assert_close(output, hidden.dot(kernel) + bias)
 
 
+@pytest.mark.per_era
 def test_models_with_several_outputs():
     model, batch = models.two_by_two()
     kernels = [model.get_layer(name).get_weights()[0] for name in "pq"]
@@ -160,6 +162,7 @@ def test_the_learning_phase():
     assert_close(dropped[dropped != 0], 2 * kernel[dropped != 0])
 
 
+@pytest.mark.per_era
 def test_nothing_changes():
     model, batch = models.stateful()
     before = support.snapshot(model)
@@ -172,6 +175,7 @@ def test_nothing_changes():
     assert not any("call" in vars(layer) for layer in model.layers)
 
 
+@pytest.mark.per_era
 def test_a_function_that_is_gone_is_forgotten():
     model, x = _uncompiled()
     held = np.zeros(3)
@@ -192,6 +196,7 @@ def test_a_function_that_is_gone_is_forgotten():
     assert_close(gradients_of(model, x, other.of, "hidden"), expected * 1.5)
 
 
+@pytest.mark.per_era
 def test_names():
     model, x = _uncompiled()
     found = gradients_of(model, x, params=["hidden", "out/bias"], as_dict=True)
@@ -200,6 +205,7 @@ def test_names():
     assert zeros.shape == (ROWS, 2) and not zeros.any()
 
 
+@pytest.mark.per_era
 def test_tensors():
     model, x = _uncompiled()
     expected = gradients_of(model, x, params="hidden")
@@ -213,6 +219,7 @@ def test_tensors():
     assert_close(values, [expected, outputs])
 
 
+@pytest.mark.per_era
 def test_what_is_no_part_of_the_model():
     model, x = _uncompiled()
     other, _ = _uncompiled()
@@ -254,6 +261,7 @@ def test_outputs_in_the_training_phase():
     assert np.abs(inference - norm).max() > 0.1
 
 
+@pytest.mark.per_era
 def test_outputs_by_name():
     model, batch = models.dense()
     found = get_outputs(model, "*", batch["x"], as_dict=True)

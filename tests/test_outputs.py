@@ -122,6 +122,7 @@ def test_probabilities_whose_logits_the_loss_may_look_for(build):
     _assert_alike(build, loss="binary_crossentropy" if build is _sigmoid else "categorical_crossentropy")
 
 
+@pytest.mark.per_era
 def test_sample_weights_count():
     actual = _assert_alike(_convolution, sample_weight=np.array([0, 3, 1], "float32"))
     assert not np.any(actual[0][0])
@@ -139,6 +140,7 @@ def test_layers_of_a_model_within_a_model():
     _assert_alike(_nested)
 
 
+@pytest.mark.per_era
 def test_a_model_used_twice_gives_a_list():
     within = _input(2)
     hidden = layers.Dense(2, activation="tanh")(within)
@@ -165,6 +167,7 @@ def _bias_gradient(model, layer, batch):
     return reference.training_gradient(model, **batch)[places.index(True)]
 
 
+@pytest.mark.per_era
 def test_sequential_and_functional_models_within_each_other():
     """By layers, by the models themselves and by what they are called on; the last layer is linear."""
     within = _input(3)
@@ -261,6 +264,7 @@ def test_inputs():
     _assert_alike(_seen_inputs)
 
 
+@pytest.mark.per_era
 def test_inputs_of_a_batch_in_a_dict():
     model, batch = models.two_by_two(shape="dict")
     named = get_gradients(model, params={"b": model.inputs[1], "a": model.inputs[0]}, **batch)
@@ -298,6 +302,7 @@ def test_what_runs_in_a_loop():
         assert support.EAGER and len(found) - batch["x"].shape[1] in (0, 1)
 
 
+@pytest.mark.per_era
 def test_all_kinds_in_one_nest():
     model, batch = models.dense()
     hidden, kernel = model.get_layer("hidden"), model.trainable_weights[0]
@@ -319,6 +324,7 @@ def test_clipping_is_for_weights():
     assert_close(get_gradients(model, params=params, **batch), get_gradients(expected, params=params, **batch))
 
 
+@pytest.mark.per_era
 def test_batches_of_other_sizes():
     model, batch = models.dense()
     function = gradient_function(model, support.output(model.get_layer("hidden")))
@@ -327,6 +333,7 @@ def test_batches_of_other_sizes():
         assert_close(function(**part) * rows, function(**batch)[:rows] * 4)  # the mean over the batch
 
 
+@pytest.mark.per_era
 def test_one_gradient_per_batch():
     model, batch = models.dense()
     with pytest.raises(InvalidParamsError, match="batch"):
@@ -340,6 +347,7 @@ def _unused():
     return model, {"x": batch["x"], "y": batch["y"][:1] if GRAPH or support.EARLY_EAGER else batch["y"]}
 
 
+@pytest.mark.per_era
 def test_outputs_the_loss_does_not_depend_on():
     model, batch = _unused()
     with pytest.warns(UserWarning, match="depend on q"):
@@ -379,6 +387,7 @@ def _runs_in_threads(model, x):
     return bool(found)
 
 
+@pytest.mark.per_era
 def test_threads():
     model, batch = models.dense()
     support.requires(_runs_in_threads(model, batch["x"]), "predict_on_batch fails in another thread")
@@ -405,6 +414,7 @@ def test_threads():
     assert not _hooks(model)
 
 
+@pytest.mark.per_era
 def test_after_training_and_compiling_again():
     model, batch = models.dense()
     function = gradient_function(model, support.output(model.get_layer("out")))

@@ -64,6 +64,7 @@ def test_each_sample(build):
     assert not [str(warning.message) for warning in caught if "one by one" in str(warning.message)]
 
 
+@pytest.mark.per_era
 def test_structure_and_names():
     model, batch = models.dense()
     weights = model.trainable_weights
@@ -76,6 +77,7 @@ def test_structure_and_names():
         per_sample_gradients(model, params="hidden", **batch)
 
 
+@pytest.mark.per_era
 def test_tensors():
     model, batch = models.embedding()
     if support.GRAPH:
@@ -86,6 +88,7 @@ def test_tensors():
     assert_close([tensor.numpy() for tensor in tensors], per_sample_gradients(model, **batch))
 
 
+@pytest.mark.per_era
 def test_nothing_changes():
     model, batch = models.batch_norm()
     before = support.snapshot(model)
@@ -95,6 +98,7 @@ def test_nothing_changes():
         assert np.array_equal(before[name], after[name]), name
 
 
+@pytest.mark.per_era
 def test_dropout_is_drawn_for_each_sample():
     model, batch = models.dropout()
     batch = {"x": np.repeat(batch["x"], 8, axis=0), "y": np.repeat(batch["y"], 8, axis=0)}
@@ -108,6 +112,7 @@ def test_dropout_is_drawn_for_each_sample():
     assert len(set(map(bytes, np.ascontiguousarray(dropped)))) > 4
 
 
+@pytest.mark.per_era
 def test_one_by_one_with_a_warning_where_all_at_once_fails():
     support.requires(AT_ONCE, "samples are always done one by one")
 
@@ -131,6 +136,7 @@ def _raises_if_vectorised(inputs):
     return inputs * 1.0
 
 
+@pytest.mark.per_era
 def test_errors_are_those_of_the_data():
     model, batch = models.dense()
     with warnings.catch_warnings():
@@ -149,6 +155,7 @@ def _norm(arrays):
     return np.sqrt(sum(np.sum(np.asarray(array, "float64") ** 2) for array in arrays))
 
 
+@pytest.mark.per_era
 def test_norms_of_a_batch():
     model, batch = models.dense()
     norms = gradient_norms(model, **batch)
@@ -159,6 +166,7 @@ def test_norms_of_a_batch():
     assert_close(named.norms["k"], _norm([expected[2]]))
 
 
+@pytest.mark.per_era
 def test_norms_of_samples():
     model, batch = models.dense()
     gradients = per_sample_gradients(model, **batch)
@@ -169,6 +177,7 @@ def test_norms_of_samples():
         assert_close(norms.norms[0], [_norm([gradients[0][place]]) for place in range(4)])
 
 
+@pytest.mark.per_era
 def test_norms_of_what_has_no_gradient():
     support.requires(not KERAS3 and not support.TRAIN_OPTIMIZERS, "every output needs a loss or a target")
     model, batch = models.two_by_two(loss=["mse", None])

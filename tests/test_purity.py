@@ -90,6 +90,7 @@ def test_dropout_goes_on_as_without_the_call(phase):
     assert_close(*results)
 
 
+@pytest.mark.per_era
 def test_a_call_that_raises_leaves_no_trace():
     model, batch = _busy()
     with support.untraced():
@@ -163,6 +164,7 @@ def test_the_model_can_be_collected():
     assert alive[1] <= alive[0]
 
 
+@pytest.mark.per_era
 def test_metrics_of_the_model_do_not_see_the_call():
     model, batch = models.two_by_two(metrics={"p": "mae"} if not KERAS3 else [["mae"], []])
     expected = model.test_on_batch(**batch)
@@ -171,6 +173,7 @@ def test_metrics_of_the_model_do_not_see_the_call():
     assert_close(model.test_on_batch(**batch), expected)
 
 
+@pytest.mark.per_era
 def test_seeds_that_keras_takes_from_numpy():
     """Keras 2 asks NumPy for the seeds of the masks within recurrent layers."""
     inputs = layers.Input(shape=(3, 2))

@@ -22,6 +22,7 @@ def test_weights_come_and_go():
         assert_trains_alike(model, dict(batch, sample_weight=sample_weight))
 
 
+@pytest.mark.per_era
 def test_weights_come_and_go_without_training_between():
     model, batch = models.dense()
     results = [get_gradients(model, sample_weight=sample_weight, **batch) for sample_weight in (None, HALF, None, MIXED)]
@@ -32,6 +33,7 @@ def test_weights_come_and_go_without_training_between():
         assert_close(result, gradient)
 
 
+@pytest.mark.per_era
 @pytest.mark.parametrize("trained_with", [None, HALF], ids=["trained-without", "trained-with"])
 def test_after_training_with_or_without_weights(trained_with):
     model, batch = models.dense()
@@ -53,6 +55,7 @@ def test_the_inference_loss_is_weighted_too():
     assert_close(gradient, reference.finite_differences(model, sample_weight=HALF, **batch), absolute=1e-5)
 
 
+@pytest.mark.per_era
 @pytest.mark.parametrize("form", ["list", "dict", "some", "one for all"])
 def test_weights_per_output(form):
     model, batch = models.loss_weights(shape="dict" if form == "dict" else "list")
@@ -81,6 +84,7 @@ def test_class_weights():
     assert_trains_alike(model, dict(batch, class_weight=CLASS_WEIGHT, sample_weight=HALF))
 
 
+@pytest.mark.per_era
 def test_class_weights_of_several_outputs():
     model, batch = models.two_by_two()
     assert_trains_alike(model, dict(batch, class_weight={0: 1.0, 1: 2.0}))

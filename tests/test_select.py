@@ -8,6 +8,8 @@ import support
 from support import KERAS3, Model, assert_close, layers
 from tfgradcompat import InvalidParamsError, get_gradients, select
 
+pytestmark = pytest.mark.per_era
+
 
 def _is(found, expected):
     return found is expected

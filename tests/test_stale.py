@@ -1,5 +1,6 @@
 """After a change of the model the next call is right."""
 import numpy as np
+import pytest
 
 import models
 import reference
@@ -9,6 +10,7 @@ from support import Model, assert_close, layers, sgd
 from tfgradcompat import get_gradients, gradient_function
 
 
+@pytest.mark.per_era
 def test_another_loss():
     model, batch = models.dense()
     assert_trains_alike(model, batch)
@@ -34,6 +36,7 @@ def test_a_function_made_before_compile_changed():
     assert_close(function(**batch), reference.training_gradient(model, **batch))
 
 
+@pytest.mark.per_era
 def test_weights_set_and_trained():
     model, batch = models.dense()
     first = get_gradients(model, **batch)
@@ -91,6 +94,7 @@ def test_a_loss_added():
     assert_trains_alike(model, batch)
 
 
+@pytest.mark.per_era
 def test_two_models_of_shared_layers():
     inputs = layers.Input(shape=(3,))
     hidden = layers.Dense(2, activation="tanh")(inputs)

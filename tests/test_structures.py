@@ -16,6 +16,7 @@ def test_trains_alike(build):
     assert all(np.any(gradient != 0) for gradient in gradients), "a model of the zoo should use all its weights"
 
 
+@pytest.mark.per_era
 def test_batches_in_dicts():
     model, batch = models.two_by_two(shape="dict")
     assert_trains_alike(model, batch)
@@ -29,6 +30,7 @@ def test_models_without_weights_yet_at_inference(build):
     assert_close(gradients, reference.training_gradient(model, **batch))
 
 
+@pytest.mark.per_era
 def test_trained_before():
     """After ``fit``-like training the model has functions and metrics of its own."""
     model, batch = models.two_by_two(metrics={"p": "mae"} if not models.KERAS3 else [["mae"], []])
@@ -36,6 +38,7 @@ def test_trained_before():
     assert_trains_alike(model, batch)
 
 
+@pytest.mark.per_era
 def test_a_batch_of_another_size():
     model, batch = models.dense()
     for rows in (4, 2, 1, 3):
